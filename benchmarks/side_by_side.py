@@ -50,8 +50,8 @@ def pools(policy: str, scenario: str = "nvme-s1", base: bool = False) -> dict[st
     import unrack
 
     workload = unrack.generate({"scenario": scenario, "load": 0.8}, seed=0)
-    models = [] if base else ["smufin"]
-    return {"cluster": unrack.Cluster.preset("nvme-pool"), "workload": workload, "policy": policy, "models": models}
+    world = unrack.World(models=[] if base else ["smufin"])
+    return {"cluster": unrack.Cluster.preset("nvme-pool"), "workload": workload, "policy": policy, "world": world}
 
 
 def lending(policy: str, contention: str | None) -> dict[str, Any]:
@@ -60,7 +60,8 @@ def lending(policy: str, contention: str | None) -> dict[str, Any]:
     keys = {"model": "cirne", "nodes": 256, "cores_per_node": 32, "jobs": 2000, "load": 1.0, "memory": "profiles",
             "profiles": "synthetic", "large_share": 0.5, "normal_node": "32 GB"}  # fmt: skip
     cluster = unrack.memory_system(nodes=256, large_share=0.0)
-    return {"cluster": cluster, "workload": unrack.generate(keys, seed=0), "policy": policy, "contention": contention}
+    world = unrack.World(contention=contention)
+    return {"cluster": cluster, "workload": unrack.generate(keys, seed=0), "policy": policy, "world": world}
 
 
 def tiers() -> dict[str, Any]:

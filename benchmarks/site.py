@@ -69,7 +69,7 @@ def jobs(count: int, single: bool, load: float = 0.9, seed: int = 0) -> Workload
             "account": [f"a{u % ACCOUNTS}" for u in user],
         }),
     )  # fmt: skip
-    return Workload("site", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    return Workload("site", table, Intake("", "", 0, 0))
 
 
 def main() -> None:

@@ -17,9 +17,9 @@ import sys
 import time
 from pathlib import Path
 
-from unrack.solver.torus.solve import TorusPlacement, best_tiles, quick_tiles
+from unrack_papers.torus.solve import TorusPlacement, best_tiles, quick_tiles
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "torus"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "papers" / "tests" / "torus"))
 from torus_programme import cp_tiles
 
 PAPER_S = {

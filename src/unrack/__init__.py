@@ -43,15 +43,11 @@ if TYPE_CHECKING:
     from unrack.sim.world import Ties as Ties
     from unrack.sim.world import World as World
     from unrack.slowdown.model import make_models as make_models
-    from unrack.solver.torus.solve import best_tiles as best_tiles
-    from unrack.solver.torus.solve import first_fit_tiles as first_fit_tiles
-    from unrack.solver.torus.solve import quick_tiles as quick_tiles
     from unrack.workload.filters import filtered as filtered
     from unrack.workload.formats.readers import read_trace as read_trace
     from unrack.workload.formats.writers import write_trace as write_trace
     from unrack.workload.generate.generator import generate as generate
     from unrack.workload.generate.scenarios import scenario as scenario
-    from unrack.workload.generate.server_generator import servers as servers
     from unrack.workload.ideal import fat_node as fat_node
     from unrack.workload.ideal import load_factor as load_factor
     from unrack.workload.ideal import window_us as window_us
@@ -63,13 +59,17 @@ if TYPE_CHECKING:
 else:
     __all__, _loaded, __dir__ = lazily(__name__, "metrics", "policies")
 
+    _MOVED = dict.fromkeys(("place", "PlacedServers"), "servers")
+    _MOVED["servers"] = "workloads.server_generator"
+    _MOVED |= dict.fromkeys(("best_tiles", "first_fit_tiles", "quick_tiles"), "torus")
+
     def __getattr__(name: str) -> Any:
         if name == "__version__":
             from importlib.metadata import version
 
             return version("unrack")
-        if name in ("place", "PlacedServers"):
-            where = f"unrack_papers.servers.{name} (pip install 'unrack[papers]')"
+        if name in _MOVED:
+            where = f"unrack_papers.{_MOVED[name]}.{name} (pip install 'unrack[papers]')"
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}: it is {where}")
         return _loaded(name)
 

@@ -65,14 +65,26 @@ def levels(which: Ints, start: Times, end: Times, amount: Ints | None = None) ->
         What is in use from then on; 0 after the last end. int64[amounts, changes] of several amounts.
     """
     step = np.ones(len(which), np.int64) if amount is None else amount
+    both = np.concatenate([which, which]), np.concatenate([start, end]), np.concatenate([step, -step], axis=-1)
+    return changed(*both)
+
+
+def changed(which: Ints, when: Times, change: Ints) -> tuple[Ints, Times, Ints]:
+    """The levels of several things from their changes, in any order: as :func:`levels`, from a level of 0 each."""
     if len(which) == 0:
-        return which, start, step
-    thing, when = np.concatenate([which, which]), np.concatenate([start, end])
-    order = np.lexsort((when, thing))
-    thing, when, change = thing[order], when[order], np.concatenate([step, -step], axis=-1)[..., order]
-    first = np.flatnonzero(np.concatenate([[True], (thing[1:] != thing[:-1]) | (when[1:] != when[:-1])]))
-    # The uses of one thing sum to 0 at its last end, so what is summed over all things before this one is 0 too.
-    return thing[first], when[first], np.add.reduceat(change, first, axis=-1).cumsum(axis=-1)
+        return which, when, change
+    low, span = when.min(), when.max() - when.min() + 1
+    if when.dtype == np.int64 and span * (int(which.max()) + 1) < 2**62:
+        order = np.argsort(which * span + (when - low))
+    else:
+        order = np.lexsort((when, which))
+    which, when = which[order], when[order]
+    first = np.flatnonzero(np.append(True, (which[1:] != which[:-1]) | (when[1:] != when[:-1])))
+    step = np.add.reduceat(np.take(change, order, axis=-1), first, axis=-1)
+    which, total = which[first], step.cumsum(axis=-1)
+    begin = np.flatnonzero(np.append(True, which[1:] != which[:-1]))
+    before = np.repeat((total - step)[..., begin], np.diff(np.append(begin, len(which))), axis=-1)
+    return which, when[first], total - before
 
 
 def spells(which: Ints, start: Times, end: Times) -> tuple[Ints, Times, Ints]:

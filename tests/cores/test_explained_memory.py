@@ -8,8 +8,8 @@ import unrack
 from unrack.cluster.spec import Cluster
 from unrack.policy.table import parse_policy
 from unrack.sim.explained.job import explain
-from unrack.workload.generate.server_generator import servers
 from unrack.workload.job import Workload
+from unrack_papers.workloads.server_generator import servers
 
 
 def attempt(cluster: Cluster, workload: Workload, policy: str, job: int) -> Any:

@@ -14,8 +14,8 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.policy import Lease, OnTiers, View, offer
 from unrack.policy.file import load_policy
-from unrack.workload.generate.server_generator import servers
 from unrack_papers.servers import place
+from unrack_papers.workloads.server_generator import servers
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_tier_policy.py"
 

@@ -83,7 +83,7 @@ class World:
                 }
             ),
         )  # fmt: skip
-        return Workload("random", table, Intake("", "", (), {}, {}, {}, {}, {}))
+        return Workload("random", table, Intake("", "", 0, 0))
 
     def open_to(self, part: C) -> set[int]:
         """The nodes of a component."""

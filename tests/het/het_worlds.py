@@ -28,7 +28,7 @@ PARTED = {
 
 def workload(jobs: JobTable) -> Workload:
     """Jobs as a workload."""
-    return Workload("het", jobs, Intake("", "", (), {}, {}, {}, {}, {}))
+    return Workload("het", jobs, Intake("", "", 0, 0))
 
 
 def table(rows: Sequence[dict[str, Any]]) -> JobTable:

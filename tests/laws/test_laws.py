@@ -112,7 +112,6 @@ class Forgetful:
 FORGET = {
     "random-fit": "what it draws depends on how much it has drawn",
     "flow": "how often others have passed a job is counted since it began",
-    "slo": "clusters that are used equally keep the order that the past has made",
 }
 """Policies that go on otherwise after ``begin``, and why."""
 

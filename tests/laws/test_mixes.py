@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from law_worlds import World, attempts, begun, faults
-from mixed_worlds import ASKS, DISCIPLINES, DRIVES, MIXES, everything, honest, mixed_cases, tiers_and_pools, with_rules
+from mixed_worlds import ASKS, DISCIPLINES, DRIVES, MIXES, everything, honest, mixed_cases, with_rules
 from test_laws import Make, in_turn
 
 from unrack.cluster.spec import Cluster
@@ -178,19 +178,6 @@ def test_who_asks_for_nothing_but_memory_is_placed_as_by_the_rules_for_all_that_
             )
             assert len(ours.loans) or rule == "local"
             assert attempts(ours, 2**60) == attempts(theirs, 2**60), (backfill, depth, order, seed)
-
-
-@pytest.mark.parametrize("rule", ["slo", "slo-first-fit", "slo-best-fit"])
-def test_servers_one_by_one_are_served_as_by_the_tier_policies(rule: str) -> None:
-    """But for clusters that are used equally: of these the policy ``slo`` has an order that the past has made."""
-    for seed in range(6):
-        cluster, jobs, _ = tiers_and_pools(seed, count=40)
-        world = World(cluster, without_devices(jobs))
-        ours = begun(world, f"list(backfill=any, memory={rule})").run()
-        theirs = begun(world, rule).run()
-        if rule != "slo":
-            assert attempts(ours, 2**60) == attempts(theirs, 2**60), (rule, seed)
-        assert (ours.state == theirs.state).all()
 
 
 def sharers(seed: int, count: int = 20) -> World:

@@ -11,7 +11,8 @@ from plain_lending import EVERYBODY, RULES, THRESHOLDS, Ask, place
 
 from unrack.jit import compiled as kernel
 from unrack.kernels.arrays import Ints
-from unrack.policy.lending.lease_kernel import Asker, Leases, LeaseSpan, any_asker, place_job
+from unrack.policy.lending.borrowing import cores_of_idle
+from unrack.policy.lending.lease_kernel import Asker, Leases, any_asker, place_job
 from unrack.policy.lending.lender_cost import LendingRule, LendingTerms, grouped
 from unrack.sealed import sealed
 
@@ -24,10 +25,11 @@ seeds = st.integers(0, 2**32)
 @kernel
 def place_now(terms: LendingTerms, free: Ints, total: Ints, asker: Asker) -> tuple[Ints, Ints]:
     """Rows (int64[k, 5]) and loans (int64[k, 3]) for one job; no rows: no place."""
-    nodes, none = free.shape[1], 0
+    nodes = free.shape[1]
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
-    span = place_job(terms, free.copy(), total, total, asker, None, out, LeaseSpan(none, none, none, none))
-    return out.rows[: max(span.row_end, 0)].copy(), out.loans[: max(span.loan_end, 0)].copy()
+    cores_at = cores_of_idle(free, total, terms.threshold_mb)
+    rows, lent = place_job(terms, free.copy(), total, cores_at, True, 0, asker, None, False, out)
+    return out.rows[: max(rows, 0)].copy(), out.loans[:lent].copy()
 
 
 def compiled(rule: str, state: State, ask: Ask, threshold: float) -> tuple[list[list[int]], list[list[int]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
 from unrack.errors import InputError
-from unrack.plan.chart import axis_of, chart
+from unrack.plan.chart import chart, scale_of
 from unrack.plan.decided import missed_text, of_goal
 from unrack.plan.goal import Goal, Trial, read_goal, with_served
 from unrack.plan.search import GoalRule, Verdict, at_least
@@ -224,30 +225,30 @@ def found(values: Sequence[float], costs: Sequence[float], goal: Goal = WAIT) ->
 
 @settings(max_examples=60)
 @given(st.lists(st.floats(0, 1e7), min_size=1, max_size=12), st.floats(1, 1e9), st.floats(1e-4, 1e6))
-def test_no_words_overlap_in_a_chart_and_all_are_inside(values: list[float], cost: float, wanted: float) -> None:
-    drawn = chart(found(values, [cost * (at + 1) for at in range(len(values))], WAIT._replace(value=wanted)), 0)
-    boxes = []
-    for x, y, anchor, words in re.findall(
-        r'<text[^>]*? x="([\d.e+-]+)" y="([\d.e+-]+)" text-anchor="(\w+)">([^<]*)<', drawn
-    ):
-        wide = 6.4 * len(words.replace("&lt;", "<").replace("&gt;", ">"))
-        left = float(x) - {"start": 0, "middle": wide / 2, "end": wide}[anchor]
-        boxes.append((left, float(y) - 9, left + wide, float(y) + 2))
-    assert len(boxes) >= 4
-    for box in boxes:
-        assert box[0] >= -1
-        assert box[2] <= 401
-    for one, two in itertools.combinations(boxes, 2):
-        apart = one[2] <= two[0] or two[2] <= one[0] or one[3] <= two[1] or two[3] <= one[1]
-        assert apart, (one, two)
+def test_every_system_is_in_a_chart_at_its_value_and_the_decision_is_on_its_axis(
+    values: list[float], cost: float, wanted: float
+) -> None:
+    drawn = found(values, [cost * (at + 1) for at in range(len(values))], WAIT._replace(value=wanted))
+    spec = chart(drawn, 0)
+    points, (goal, *_, marks, labels) = spec["data"]["values"], spec["layer"]
+    scale, size = marks["encoding"]["y"]["scale"], wanted / goal["data"]["values"][0]["goal"]
+    least = scale.get("domainMin", 0.0)
+    assert [point["cost"] for point in points] == [cost * (at + 1) for at in range(len(values))]
+    for point, system in zip(points, drawn["lines"][0]["tried"], strict=True):
+        assert point["value"] == pytest.approx(max(system["goals"][0]["value"] / size, least))
+        assert point["low"] <= point["value"] <= point["high"]
+        assert least <= point["value"] <= scale.get("domainMax", math.inf) * (1 + 1e-9)
+    assert least <= wanted / size <= scale.get("domainMax", math.inf) * (1 + 1e-9)
+    assert sum(point["chosen"] for point in points) <= 1
+    assert sum(bool(point["label"]) for point in points) <= 2
+    assert labels["encoding"]["text"] == {"field": "label"}
 
 
 def test_values_that_differ_by_orders_are_on_an_axis_by_factors_on_which_the_decision_is_seen() -> None:
-    drawn = found([90_000.0, 110.0, 60.0, 0.0], [1, 2, 3, 4])
-    heights = [float(y) for y in re.findall(r'cy="([\d.]+)" r="4.5"', chart(drawn, 0))]
-    line = float(re.search(r'class="goal" d="M\d+ ([\d.]+)H', chart(drawn, 0))[1])  # type: ignore[index]
-    top, fails, meets, zero = sorted(heights)
-    assert top < fails < line < meets < zero
-    assert meets - fails > 8, "pixels: on a plain axis it is one"
-    assert "≤ " in chart(drawn, 0), "what is 0 is at the end of the axis"
-    assert axis_of(0.0, 9.0, 2.0).log is False
+    spec = chart(found([90_000.0, 110.0, 60.0, 0.0], [1, 2, 3, 4]), 0)
+    encoding = spec["layer"][-2]["encoding"]
+    assert encoding["y"]["scale"]["type"] == "log"
+    top, fails, meets, zero = (point["value"] for point in spec["data"]["values"])
+    assert top > fails > spec["layer"][0]["data"]["values"][0]["goal"] > meets > zero > 0
+    assert "≤ " in encoding["y"]["axis"]["labelExpr"], "what is 0 is at the end of the axis"
+    assert scale_of([0.0, 9.0], 2.0)["type"] == "linear"

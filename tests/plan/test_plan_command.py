@@ -49,7 +49,8 @@ def test_a_plan_in_the_study_needs_no_options_and_leaves_a_page_and_json(tmp_pat
     assert own["cost"]["total"] == 100 * own["values"]["clusters.0.nodes.0.count"]
     assert f"nodes = {own['values']['clusters.0.nodes.0.count']} for" in said
     page = (tmp_path / "out" / "plan.html").read_text()
-    assert page.count("<svg") == 1
+    assert page.count('<div class="plot"></div>') == 1
+    assert len(json.loads(page.partition('id="charts-data">')[2].partition("</script>")[0])) == 1
     assert "How many nodes?" in page
     assert "EXAMPLES" not in said
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
+import tomli_w
 import typer
 from extension_pages import commands_of, files_of, install, unrack, unrack_anew
 from typer.testing import CliRunner
@@ -16,6 +19,7 @@ from unrack.errors import InputError
 from unrack.metric.table import EVERY_METRIC
 from unrack.plugins.table import using
 from unrack.resources.table import RESOURCES
+from unrack.study.grid import load_study
 from unrack.workload.formats.readers import FORMATS, read_trace
 
 POLICIES = ["fcfs", "easy", "conservative"]
@@ -98,7 +102,7 @@ MINE = """
 import numpy as np
 import polars as pl
 
-from unrack.policy import ListScheduler
+from unrack.policy import ListScheduler, Parameter, PolicyEntry, one_of
 from unrack.report.resource_section import Section
 from unrack.resources.use import Table
 
@@ -123,14 +127,22 @@ def tables(runs):
     return (Table("Mine", "Words of mine.", ("policy",), tuple((run.policy,) for run in runs)),)
 
 
+def sorted_list(order="fcfs", label=""):
+    return ListScheduler(order=order, label=label)
+
+
 GENERATORS = {"pulses": draw}
 SLOWDOWNS = {"slow": lambda cluster, jobs: Slow()}
 SECTIONS = {"mine": Section("A section of mine", tables)}
-POLICIES = {"mine": ListScheduler(order="sjf", label="mine")}
+ORDER = Parameter("order", one_of(("fcfs", "sjf")), "fcfs", "which order")
+POLICIES = {
+    "mine": ListScheduler(order="sjf", label="mine"),
+    "entry": PolicyEntry("words", sorted_list, {"order": ORDER}, {}),
+}
 """
 STUDY = """
 plugins = ["mine.py"]
-policies = ["mine", "fcfs"]
+policies = ["mine", "fcfs", "entry(order=sjf)"]
 clusters = [{ nodes = [{ count = 2, cores = 2 }] }]
 workloads = [{ generate = { pulses = 5 } }]
 """
@@ -142,7 +154,11 @@ def test_generators_slowdowns_sections_and_policies_of_a_file_take_part_in_its_s
     done = unrack(tmp_path, "run", "study.toml", "--out", "out", "--jobs", "1")
     assert done.returncode == 0, done.stderr
     rows = rows_of(tmp_path / "out")
-    assert [(row["policy"], row["response_s_mean"]) for row in rows] == [("mine", "100.0"), ("fcfs", "100.0")]
+    policies = ("mine", "fcfs", "entry(order=sjf)")
+    assert [(row["policy"], row["response_s_mean"]) for row in rows] == [(name, "100.0") for name in policies]
+    (tmp_path / "study.toml").write_text(STUDY.replace("order=sjf", "order=ljf"))
+    done = unrack(tmp_path, "run", "study.toml", "--out", "out", "--jobs", "1")
+    assert (done.returncode, "policy entry, order: got 'ljf', wanted" in done.stderr) == (2, True)
     page = (tmp_path / "out" / "report.html").read_text()
     assert "A section of mine" in page
     assert "Words of mine." in page
@@ -238,6 +254,86 @@ def test_what_unrack_papers_has_is_said_where_it_is_missing(monkeypatch: pytest.
     with pytest.raises(AttributeError, match=r"unrack_papers\.servers\.place .*unrack\[papers\]"):
         package.place  # noqa: B018
     assert not hasattr(package, "place")
+    for name, home in (("best_tiles", "torus"), ("servers", r"workloads\.server_generator")):
+        with pytest.raises(AttributeError, match=rf"unrack_papers\.{home}\.{name} .*unrack\[papers\]"):
+            getattr(package, name)
+    (tmp_path / "some.json").write_text('{"servers": [{"cores": 2, "mem": 100}]}')
+    with pytest.raises(InputError, match=r"some.json: format: got 'servers' by its content, .*unrack\[papers\]"):
+        read_trace(tmp_path / "some.json")
+    with pytest.raises(InputError, match=r"unrack\[papers\]"):
+        package.generate({"servers": 3})
+    study = {"policies": [{"name": "fcfs"}], "clusters": [{"nodes": [{"count": 1, "cores": 1}]}],
+             "workloads": [{"generate": {"servers": 3}}]}  # fmt: skip
+    (tmp_path / "study.toml").write_text(tomli_w.dumps(study))
+    with pytest.raises(InputError, match=r"workloads\[0\].*unrack\[papers\]"):
+        load_study(str(tmp_path / "study.toml"))
+    cluster = package.Cluster.from_dict({"nodes": [{"count": 1, "cores": 4, "torus": [2, 2]}]})
+    jobs = package.generate({"jobs": 1, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 1}]})
+    for rule in ("best", "nearest"):
+        with pytest.raises(InputError, match=rf"rule for cores: got '{rule}', wanted .*unrack\[papers\]"):
+            package.simulate(cluster, jobs, core_tiles=rule)
+
+
+CORES = """
+from types import SimpleNamespace
+
+import numpy as np
+
+
+class Last:
+    wrong = ""
+
+    def __init__(self, cluster):
+        self.free = [set(range(cores)) for cores in cluster.cores.tolist()]
+
+    def knows(self, node):
+        return node > 0
+
+    def take(self, node, cores):
+        ids = sorted(self.free[node])[-cores:]
+        ids = {"twice": ids[:1] * cores, "beyond": [99, 98], "taken": [0, 1]}.get(self.wrong, ids)
+        if self.wrong == "raises":
+            raise KeyError(node)
+        self.free[node] -= set(ids)
+        return SimpleNamespace(ids=np.array(ids), dies=1, distance=cores, least=1, apart=0)
+
+    def give(self, node, ids):
+        self.free[node] |= set(ids.tolist())
+
+
+WRONG = ("twice", "beyond", "taken", "raises")
+CORE_RULES = {name: type(name, (Last,), {"wrong": name}) for name in WRONG}
+CORE_RULES |= {"last": Last, "broken": lambda cluster: 1 / 0, "none": 3}
+"""
+STUDY_OF_CORES = """
+plugins = ["cores.py"]
+core_tiles = "last"
+policies = ["fcfs"]
+clusters = [{ nodes = [{ count = 2, cores = 4 }] }]
+workloads = [{ generate = { jobs = 6, arrivals = { gap_s = 1 }, classes = [{ run_s = 5, cores = 2 }] } }]
+"""
+
+
+def test_a_rule_for_cores_of_a_file_serves_its_study_and_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    (tmp_path / "cores.py").write_text(CORES)
+    (tmp_path / "study.toml").write_text(STUDY_OF_CORES)
+    done = unrack(tmp_path, "run", "study.toml", "--out", "out", "--jobs", "2", "--no-report")
+    assert done.returncode == 0, done.stderr
+    (path,) = (tmp_path / "out").rglob("cores.parquet")
+    rows = pl.read_parquet(path).select("job", "node", "core_ids", "distance").rows()
+    assert rows == [(3, 1, "2-3", 2), (4, 1, "0-1", 2)]
+    assert rows_of(tmp_path / "out")[0]["core_distance_over_least"] == "2.0"
+    for rule, words in (
+        ("broken", "CORE_RULES"),
+        ("none", "3, wanted a function"),
+        ("lost", "one of .*last"),
+        *((name, "the rule for cores .* node 1: wanted 2 different") for name in ("twice", "beyond", "taken")),
+        ("raises", "the rule for cores raises failed: KeyError"),
+    ):
+        (tmp_path / "study.toml").write_text(STUDY_OF_CORES.replace('"last"', f'"{rule}"'))
+        done = unrack(tmp_path, "run", "study.toml", "--out", "out")
+        assert done.returncode != 0
+        assert re.search(words, done.stderr), done.stderr
 
 
 @pytest.mark.parametrize("command", ["place", "reproduce", "tiles"])

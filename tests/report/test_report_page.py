@@ -68,7 +68,7 @@ def test_hostile_names_stay_text(studies):
     assert "<img src=x" not in page
     assert "&lt;/script&gt;&lt;img src=x" in page
     assert page.count("<script") == page.count("</script>")
-    assert len(re.findall(r"<script[ >]", page)) == 10
+    assert len(re.findall(r"<script[ >]", page)) == 11
 
 
 def test_one_run_alone_makes_a_page_without_a_best(studies):

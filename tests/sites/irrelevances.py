@@ -50,7 +50,7 @@ class Crowd:
             extra=pl.DataFrame({word: [job.get(word, "") for job in jobs] for word in words} | sizes_of(jobs)),
         )
         site = {"site": self.site} if self.site else {}
-        workload = Workload("crowd", table, Intake("", "", (), {}, {}, {}, {}, {}))
+        workload = Workload("crowd", table, Intake("", "", 0, 0))
         result = unrack.simulate(Cluster.from_dict({"nodes": self.nodes} | site), workload, policy)
         found = result.jobs.sort("job")["start_s"].to_list()
         return {job["name"]: at for job, at in zip(jobs, found, strict=True) if job["name"] >= 0}

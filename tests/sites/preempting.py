@@ -248,4 +248,4 @@ def mixed_site(seed: int, count: int = 40) -> tuple[Cluster, Workload]:
         user=pl.Series([f"u{n}" for n in draw.integers(0, 3, count)]), extra=pl.DataFrame({"qos": names.tolist()}),
         devices={("counted", "matlab"): draw.integers(0, 3, count), **devices},
     )  # fmt: skip
-    return cluster, Workload("random", jobs, Intake("", "", (), {}, {}, {}, {}, {}))
+    return cluster, Workload("random", jobs, Intake("", "", 0, 0))

@@ -91,7 +91,7 @@ class QueueSite:
         columns |= {name: np.array([getattr(job, name) for job in self.jobs], np.int64) for name in ("tasks", "cores")}
         said = {"queue": [job.queue for job in self.jobs], "qos": [f"p{job.priority}" for job in self.jobs]}
         table = job_table(**columns, extra=pl.DataFrame(said))
-        return Workload("random", table, Intake("", "", (), {}, {}, {}, {}, {}))
+        return Workload("random", table, Intake("", "", 0, 0))
 
     def room(self, use: Use, queue: str, flavour: str, cores: int) -> bool:
         """Whether a queue may use so much more of a flavour."""

@@ -283,4 +283,4 @@ def mixed_suspending_site(seed: int, count: int = 50) -> tuple[Cluster, Workload
         extra=pl.DataFrame({"partition": draw.choice(["low", "low", "mid", "high", ""], count).tolist()}),
         devices={("counted", "matlab"): draw.integers(0, 2, count), **devices},
     )  # fmt: skip
-    return cluster, Workload("random", jobs, Intake("", "", (), {}, {}, {}, {}, {}))
+    return cluster, Workload("random", jobs, Intake("", "", 0, 0))

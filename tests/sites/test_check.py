@@ -91,8 +91,26 @@ def test_a_history_made_by_the_same_rules_agrees(seed: int) -> None:
     assert found.used_real == pytest.approx(found.used_simulated)
 
 
+def test_rows_of_a_log_that_cannot_be_compared_are_counted(tmp_path: Path) -> None:
+    rows = "JobID|State|Submit|Start|End|Timelimit|AllocCPUS\n"
+    for job, state, start, end in [
+        (1, "COMPLETED", "00:00:10", "01:00:00"),
+        (2, "CANCELLED by 0", "Unknown", "00:20:00"),
+        (3, "COMPLETED", "00:09:00", "00:50:00"),  # before it came: a clock that was set
+        (4, "RUNNING", "00:40:00", "Unknown"),
+    ]:
+        times = "|".join(time if time == "Unknown" else f"2024-01-01T{time}" for time in (start, end))
+        rows += f"{job}|{state}|2024-01-01T00:{'10' if job == 3 else '00'}:00|{times}|02:00:00|4\n"
+    (tmp_path / "jobs.txt").write_text(rows)
+    (tmp_path / "cluster.toml").write_text("nodes = [{count = 4, cores = 8}]\n")
+    asked = ["site", "check", str(tmp_path / "jobs.txt"), "--cluster", str(tmp_path / "cluster.toml")]
+    told = CliRunner().invoke(app, asked, env={"COLUMNS": "220"}).output
+    assert "2 rows of the log not read as jobs" in told
+    assert "1 row of the log without a known real start, or with one before their submission" in told
+
+
 def test_a_trace_without_waits_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no waits"):
+    with pytest.raises(InputError, match="no job whose wait is known"):
         checked(tmp_path, "1,0,100,100,1,1,a,,,\n", 1)
 
 

@@ -137,7 +137,7 @@ def run(policy: str, jobs: list[tuple[int, int, int, int]], world: World | None 
     submit, work, request, tasks = np.array(jobs, np.int64).T
     table = job_table(submit_us=submit * S, work_us=work * S, request_us=request * S, tasks=tasks, extra=extra)
     cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 1}], "site": more})
-    return unrack.simulate(cluster, Workload("by hand", table, Intake("", "", (), {}, {}, {}, {}, {})), policy,
+    return unrack.simulate(cluster, Workload("by hand", table, Intake("", "", 0, 0)), policy,
                            world=world or World())  # fmt: skip
 
 
@@ -252,7 +252,7 @@ def test_what_limits_do_not_go_with_is_refused() -> None:
     nvme = {"nodes": [{"count": 2, "cores": 1}], "pools": [pool]}
     jobs = job_table(submit_us=np.array([0]), work_us=np.array([9 * S]), request_us=np.array([5 * S]),
                      tasks=np.array([1]), devices={("nvme", "bandwidth_mb_s"): np.array([10])})  # fmt: skip
-    drives = Workload("drives", jobs, Intake("", "", (), {}, {}, {}, {}, {}))
+    drives = Workload("drives", jobs, Intake("", "", 0, 0))
     with pytest.raises(InputError, match="pooled devices"):
         unrack.simulate(Cluster.from_dict(nvme), drives, "easy(extension=5 s)")
 

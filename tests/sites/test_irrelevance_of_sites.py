@@ -143,6 +143,6 @@ def test_counting_by_steps_would_promise_what_no_nodes_can_keep() -> None:
     )  # fmt: skip
     site = {"partitions": [{"name": "a", "nodes": ["0"]}]}
     cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 1}], "site": site})
-    workload = Workload("four", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    workload = Workload("four", table, Intake("", "", 0, 0))
     found = unrack.simulate(cluster, workload, "conservative").jobs["start_s"].to_list()
     assert found == [0.0, 0.0, 2.0, 20.0]  # on node 0, on node 1, on node 0, and when that is free

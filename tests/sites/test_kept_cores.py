@@ -35,7 +35,7 @@ def table_of(jobs: dict[str, Any], **columns: Any) -> JobTable:
 
 
 def run(cluster: dict[str, Any], jobs: dict[str, Any], policy: str, **columns: Any) -> Any:
-    workload = Workload("kept", table_of(jobs, **columns), Intake("", "", (), {}, {}, {}, {}, {}))
+    workload = Workload("kept", table_of(jobs, **columns), Intake("", "", 0, 0))
     return unrack.simulate(Cluster.from_dict(cluster), workload, policy)
 
 

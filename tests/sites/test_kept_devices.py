@@ -33,7 +33,7 @@ def table_of(jobs: dict[str, Any], fpgas: Any, **columns: Any) -> JobTable:
 
 
 def run(cluster: dict[str, Any], table: JobTable, policy: str) -> Any:
-    workload = Workload("kept", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    workload = Workload("kept", table, Intake("", "", 0, 0))
     return unrack.simulate(Cluster.from_dict(cluster), workload, policy)
 
 

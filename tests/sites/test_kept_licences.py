@@ -35,7 +35,7 @@ def table_of(jobs: dict[str, Any], seats: Any, **columns: Any) -> JobTable:
 
 
 def run(cluster: dict[str, Any], jobs: dict[str, Any], policy: str, seats: Any, **columns: Any) -> Any:
-    workload = Workload("kept", table_of(jobs, seats, **columns), Intake("", "", (), {}, {}, {}, {}, {}))
+    workload = Workload("kept", table_of(jobs, seats, **columns), Intake("", "", 0, 0))
     return unrack.simulate(Cluster.from_dict(cluster), workload, policy)
 
 

@@ -177,7 +177,7 @@ def test_limits_count_as_plain_ones_do(seed: int, policy: str, nearest: bool) ->
         extra=pl.DataFrame({"account": [job.account for job in jobs], "qos": [job.qos for job in jobs]}),
     )  # fmt: skip
     cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 1000}], "site": site})
-    found = unrack.simulate(cluster, Workload("limits", table, Intake("", "", (), {}, {}, {}, {}, {})), policy).jobs
+    found = unrack.simulate(cluster, Workload("limits", table, Intake("", "", 0, 0)), policy).jobs
     assert found.sort("job")["start_s"].to_list() == expected(bounds, jobs, nearest)
 
 
@@ -202,7 +202,7 @@ def test_the_nearest_says_how_long_a_job_may_ask_to_run_and_what_one_job_may_ask
     def served(**more: Any) -> list[bool]:
         site = {"accounts": accounts, "qos": qos, **more}
         cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 1000}], "site": site})
-        found = unrack.simulate(cluster, Workload("x", table, Intake("", "", (), {}, {}, {}, {}, {})), "fcfs").jobs
+        found = unrack.simulate(cluster, Workload("x", table, Intake("", "", 0, 0)), "fcfs").jobs
         return found.sort("job")["start_s"].is_not_null().to_list()
 
     assert served() == [False] * 6

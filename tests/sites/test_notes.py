@@ -109,14 +109,14 @@ def test_words_in_a_column_of_numbers_are_refused_with_their_job(column: str) ->
     extra = pl.DataFrame({"partition": ["batch", ""], "array": ["x", "x"], column: ["2", "soon"]})
     table = job_table(submit_us=np.zeros(2), work_us=np.full(2, 10**6), tasks=np.ones(2), extra=extra)
     with pytest.raises(unrack.InputError, match=rf"job 2, {column}: got 'soon', wanted a number"):
-        unrack.simulate(cluster(SITE), Workload("words", table, Intake("", "", (), {}, {}, {}, {}, {})), "fcfs")
+        unrack.simulate(cluster(SITE), Workload("words", table, Intake("", "", 0, 0)), "fcfs")
 
 
 @pytest.mark.parametrize("site", [{}, SITE])
 def test_a_limit_below_0_of_an_array_is_refused(site: dict[str, Any]) -> None:
     extra = pl.DataFrame({"partition": ["batch", ""], "array": ["x", "x"], "array_limit": [1, -2]})
     table = job_table(submit_us=np.zeros(2), work_us=np.full(2, 10**6), tasks=np.ones(2), extra=extra)
-    workload = Workload("negative", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    workload = Workload("negative", table, Intake("", "", 0, 0))
     with pytest.raises(unrack.InputError, match=r"job 2, array_limit: got -2, wanted a whole number, 0 or more"):
         unrack.simulate(
             cluster(site) if site else Cluster.from_dict({"nodes": [{"count": 1, "cores": 2}]}), workload, "fcfs"

@@ -110,7 +110,7 @@ def by_hand(**changes: Any) -> tuple[Cluster, Workload]:
         **{key: np.array(values) * 10**6 for key, values in seconds.items()}, tasks=np.ones(3, np.int64),
         extra=pl.DataFrame({"qos": ["standby", "standby", changes.get("third", "high")]}),
     )  # fmt: skip
-    return cluster, Workload("by hand", jobs, Intake("", "", (), {}, {}, {}, {}, {}))
+    return cluster, Workload("by hand", jobs, Intake("", "", 0, 0))
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def jobs_of(**columns: Any) -> Workload:
     table = job_table(
         submit_us=times[0], work_us=times[1], request_us=times[1], tasks=one, cores=one, user=users, extra=extra
     )
-    return Workload("jobs", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    return Workload("jobs", table, Intake("", "", 0, 0))
 
 
 def site_of(cores: int, **site: Any) -> Cluster:

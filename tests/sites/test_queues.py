@@ -220,5 +220,5 @@ def test_nobody_is_stopped_for_a_job_that_would_borrow_where_it_then_starts() ->
         extra = {"queue": ["mine", "theirs", "mine"], "partition": ["wide", "narrow", ""], "req_nodes": ["1", "", ""]}
         jobs = job_table(**rows, extra=pl.DataFrame(extra))
         cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}], "site": site})
-        found = unrack.simulate(cluster, Workload("w", jobs, Intake("", "", (), {}, {}, {}, {}, {})), "fcfs").jobs
+        found = unrack.simulate(cluster, Workload("w", jobs, Intake("", "", 0, 0)), "fcfs").jobs
         assert found["start_s"].to_list()[2] == starts

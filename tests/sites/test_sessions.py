@@ -20,7 +20,7 @@ def log(**columns: list[float | int | str | None]) -> Workload:
         submit_us=np.array([0, 50, 160, 400]) * S, work_us=np.array([100, 300, 40, 10]) * S,
         tasks=np.array([1, 1, 1, 1]), user=pl.Series(["ann", "bob", "ann", "ann"]), extra=pl.DataFrame(columns),
     )  # fmt: skip
-    return Workload("log", jobs, Intake("", "", (), {}, {}, {}, {}, {}))
+    return Workload("log", jobs, Intake("", "", 0, 0))
 
 
 def test_a_users_next_job_comes_as_long_after_the_last_as_in_the_log() -> None:

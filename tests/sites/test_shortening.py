@@ -65,7 +65,7 @@ def three(least: float | str | None, **columns: list[str]) -> tuple[Cluster, Wor
         cores=np.array([4, 4, 4]), extra=pl.DataFrame({"time_min_s": [None, None, least], **columns}),
     )  # fmt: skip
     cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}]})
-    return cluster, Workload("three", jobs, Intake("", "", (), {}, {}, {}, {}, {}))
+    return cluster, Workload("three", jobs, Intake("", "", 0, 0))
 
 
 @pytest.mark.parametrize(("policy", "start"), [("easy", 2), ("conservative", 2), ("slurm", 30)])

@@ -47,7 +47,7 @@ def jobs_of(seed: int, count: int = 30) -> dict[str, Any]:
 
 def starts(cluster: dict[str, Any], jobs: dict[str, Any], policy: str, **columns: Any) -> list[float | None]:
     extra = pl.DataFrame(columns) if columns else None
-    workload = Workload("law", job_table(**jobs, extra=extra), Intake("", "", (), {}, {}, {}, {}, {}))
+    workload = Workload("law", job_table(**jobs, extra=extra), Intake("", "", 0, 0))
     found = unrack.simulate(Cluster.from_dict(cluster), workload, policy).jobs
     return found.sort("job")["start_s"].to_list()
 
@@ -213,7 +213,7 @@ def test_hours_that_cannot_be_are_refused_and_those_that_are_too_short_say_so() 
             starts(NODES | {"site": {"partitions": [{"name": "p", "hours": [hours]}]}}, jobs, "fcfs")
     site = {"partitions": [{"name": "p", "hours": [{"start": 0, "duration": 0.5}]}]}
     workload = Workload("law", job_table(**jobs, extra=pl.DataFrame({"partition": ["p", "p"]})),
-                        Intake("", "", (), {}, {}, {}, {}, {}))  # fmt: skip
+                        Intake("", "", 0, 0))  # fmt: skip
     found = unrack.simulate(Cluster.from_dict(NODES | {"site": site}), workload, "fcfs").jobs
     assert found["state"].to_list() == ["rejected"] * 2
     assert "partition p is not open for as long as it asks for" in found["reason"][0]
@@ -340,7 +340,7 @@ def test_nodes_that_there_are_not_concern_only_who_wants_them() -> None:
     # n9 was left out of the file, as it is down
     wanted = {"req_nodes": ["n[1-2]", "n9", "", ""], "exc_nodes": ["n9", "", "n[2-4,9]", "n[1-"]}
     table = job_table(**jobs, extra=pl.DataFrame(wanted))
-    workload = Workload("law", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    workload = Workload("law", table, Intake("", "", 0, 0))
     found = unrack.simulate(Cluster.from_dict(cluster), workload, "easy").jobs.sort("job")
     assert found["start_s"].to_list() == [0.0, None, None, None]
     assert [reason.partition(" (")[0] for reason in found["reason"]] == [

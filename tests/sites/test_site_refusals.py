@@ -42,7 +42,7 @@ def run(site: dict[str, Any], **columns: list[Any]) -> Any:
         extra=pl.DataFrame(columns, strict=False),
     )  # fmt: skip
     cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}], **({"site": site} if site else {})})
-    return unrack.simulate(cluster, Workload("said", table, Intake("", "", (), {}, {}, {}, {}, {})), "fcfs")
+    return unrack.simulate(cluster, Workload("said", table, Intake("", "", 0, 0)), "fcfs")
 
 
 @pytest.mark.parametrize("column", SITES)

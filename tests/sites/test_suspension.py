@@ -95,7 +95,7 @@ def small(jobs: list[tuple[int, int, int, int, int, str]], **more: Any) -> tuple
         submit_us=submit * 10**6, work_us=work * 10**6, request_us=work * 10**6, tasks=tasks, cores=cores, memory_mb=mb,
         extra=pl.DataFrame({"partition": [job[5] for job in jobs]}),
     )  # fmt: skip
-    return cluster, Workload("small", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    return cluster, Workload("small", table, Intake("", "", 0, 0))
 
 
 def times(result: Result) -> list[tuple[float, float]]:
@@ -178,7 +178,7 @@ def test_tiers_that_never_meet_change_no_schedule(policy: str) -> None:
         submit_us=workload.jobs.submit_us, work_us=workload.jobs.work_us, request_us=workload.jobs.request_us,
         tasks=np.minimum(workload.jobs.tasks, 1), cores=workload.jobs.cores, extra=extra,
     )  # fmt: skip
-    own = Workload("apart", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    own = Workload("apart", table, Intake("", "", 0, 0))
     tiers = [{**one, "tier": tier} for tier, one in enumerate(apart, 1)]
     site = {"partitions": tiers, "preempt": {"by": "partition", "mode": "suspend"}}
     with_tiers = unrack.simulate(Cluster.from_dict({"nodes": classes, "site": site}), own, policy)
@@ -273,5 +273,5 @@ def test_a_suspended_job_of_a_flexible_reservation_goes_on_before_it_begins() ->
         extra=pl.DataFrame({"partition": ["low", "high"], "reservation": ["course", ""]}),
     )  # fmt: skip
     cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 2}], "site": site})
-    found = unrack.simulate(cluster, Workload("flex", jobs, Intake("", "", (), {}, {}, {}, {}, {})), "fcfs").jobs
+    found = unrack.simulate(cluster, Workload("flex", jobs, Intake("", "", 0, 0)), "fcfs").jobs
     assert found.sort("job").select("start_s", "end_s").rows() == [(0, 80), (10, 30)]

@@ -29,7 +29,7 @@ def run(policy: str) -> pl.DataFrame:
         user=pl.Series(["ann", "bob", "bob", "ann", "eve"]),
         extra=pl.DataFrame({"partition": ["whole", "whole", "whole", "shared", "whole"]}),
     )  # fmt: skip
-    workload = Workload("whole", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    workload = Workload("whole", table, Intake("", "", 0, 0))
     return unrack.simulate(Cluster.from_dict(CLUSTER), workload, policy).jobs.sort("job")
 
 

@@ -118,7 +118,7 @@ class RandomSite:
                 }
             ),
         )  # fmt: skip
-        return Workload("random", table, Intake("", "", (), {}, {}, {}, {}, {}))
+        return Workload("random", table, Intake("", "", 0, 0))
 
     def eligible(self, job: J, time: int | None = None) -> set[int]:
         """The nodes that a job may use, if it starts at a time."""

@@ -58,7 +58,7 @@ def workload(jobs: list[dict[str, Any]], **more: Any) -> Workload:
         submit_us=columns["submit"], work_us=columns["work"], request_us=columns["request"], tasks=columns["tasks"],
         extra=extra, **more,
     )  # fmt: skip
-    return Workload("sizes", table, Intake("", "", (), {}, {}, {}, {}, {}))
+    return Workload("sizes", table, Intake("", "", 0, 0))
 
 
 def run(cores: int, jobs: list[dict[str, Any]], policy: str, **more: Any) -> Result:

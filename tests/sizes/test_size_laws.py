@@ -52,7 +52,7 @@ def jobs_of(seed: int, count: int = 25) -> dict[str, Any]:
 
 def played(policy: str, jobs: dict[str, Any], **columns: Any) -> Any:
     extra = pl.DataFrame(columns) if columns else None
-    work = Workload("law", job_table(**jobs, extra=extra), Intake("", "", (), {}, {}, {}, {}, {}))
+    work = Workload("law", job_table(**jobs, extra=extra), Intake("", "", 0, 0))
     return unrack.simulate(Cluster.from_dict(CLUSTER), work, policy)
 
 

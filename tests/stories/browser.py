@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 REPORT = ("h1", "table", "html[data-charts=drawn]", "#charts svg, #charts canvas", "#gantt-canvas[data-run]")
-PLAN = ("h1", "table", "svg")
+PLAN = ("h1", "table", "html[data-charts=drawn]", "#front svg")
 
 
 def look(path: Path) -> list[str]:

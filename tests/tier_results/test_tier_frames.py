@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -11,7 +13,7 @@ import unrack
 from unrack.cluster.spec import Cluster
 from unrack.sim.faults import Fault
 from unrack.sim.frames.tiers import PER_HOUR, least_job_prices
-from unrack.workload.job import job_table
+from unrack.workload.job import MEMORY, job_table
 
 SEEDS = range(120)
 
@@ -25,6 +27,22 @@ def test_every_row_of_the_table_of_tiers_is_what_its_definitions_say() -> None:
             assert row == pytest.approx(state_at(run.log, time_us)), (seed, time_us)
             seen = {name: seen.get(name, 0) + value for name, value in row.items()}
     assert all(seen.values()), seen  # every column was put to the test
+
+
+def test_memory_is_open_to_servers_that_ask_none_of_it_as_long_as_there_are_cores() -> None:
+    stranded = 0
+    for seed in range(20):
+        draws = np.random.Generator(np.random.PCG64(seed))
+        cluster, some = centre(draws), servers(draws, 12)
+        rows = some.jobs.asks.copy()
+        rows[MEMORY, ::3] = 0
+        slo = replace(some.jobs.slo, floor_mb=np.minimum(some.jobs.slo.floor_mb, rows[MEMORY]))
+        run = unrack.simulate(cluster, workload(replace(some.jobs, asks=rows, slo=slo)), "slo")
+        for row in run.table("tiers").iter_rows(named=True):
+            time_us = round(row.pop("time_s") * S)
+            assert row == pytest.approx(state_at(run.log, time_us)), (seed, time_us)
+            stranded += row["stranded_mb_far"]
+    assert stranded
 
 
 def test_the_table_of_tiers_has_a_row_for_every_time_at_which_something_changes() -> None:

@@ -14,7 +14,6 @@ import tomli_w
 
 from unrack.cli.study.finished import explain as explain_job
 from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers.published_json import published_cluster
 from unrack.cluster.tiers.tier import tiers_again, tiers_record
 from unrack.errors import ClusterError, StudyError
 from unrack.metric.kinds.memory import TIER_METRICS
@@ -26,6 +25,7 @@ from unrack.sim.explained.job import explain
 from unrack.study.grid import load_study
 from unrack.study.results.from_folder import finished_run
 from unrack.study.runner import run_study
+from unrack_papers.servers.published_json import published_cluster
 
 DOCS = Path(__file__).parents[2] / "docs"
 CLUSTER: dict[str, Any] = {

@@ -150,6 +150,21 @@ def test_header_comments_are_kept_with_their_further_lines() -> None:
     assert made.intake.header == {"MaxProcs": "100", "Note": "cleaned:\ntwo jobs removed\nno memory"}
 
 
+def test_numbers_are_what_the_header_calls_them_one_name_each() -> None:
+    heads = [
+        "; Partition:  2  pdebug (small)",
+        "; Partition: 1 pbatch",
+        "; Queue: 2 x",
+        "; Queue: 3 x",
+        "; User: 7 ann",
+    ]
+    heads.append("; User: 7 ann")
+    jobs = read(*heads, line(), line(job_number=2, partition=5, user=8), line(job_number=3, partition=-1)).jobs
+    assert jobs.extra["partition"].to_list() == ["pbatch", "5", None]
+    assert jobs.extra["queue"].to_list() == [2, 2, 2]  # x is two of them
+    assert [jobs.job(job).user for job in range(3)] == ["ann", "8", "ann"]
+
+
 def test_tabs_blank_lines_late_comments_and_foreign_line_ends_do_no_harm() -> None:
     text = "; MaxProcs: 8\r\n\r\n \t" + line().replace(" ", "\t ") + " \r\n; späte Bemerkung\r\n" + line(job_number=2)
     assert read_swf(Source("log.swf", text.encode("latin-1"))).jobs.ids.to_list() == [1, 2]

@@ -80,14 +80,14 @@ def test_a_scenario_is_read_back_with_its_devices_priorities_deadlines_and_class
     assert (tmp_path / f"again-{name}").read_bytes() == (tmp_path / name).read_bytes()
 
 
-def test_names_are_numbered_in_swf_and_named_in_its_header(tmp_path: Path) -> None:
+def test_names_are_numbered_in_swf_and_named_in_its_header_and_read_from_there(tmp_path: Path) -> None:
     jobs = job_table(
         submit_us=np.zeros(2, np.int64), work_us=np.ones(2, np.int64), tasks=np.ones(2, np.int64),
         user=pl.Series(["zoe", "al; bo"]),
     )  # fmt: skip
     write_trace(tmp_path / "t.swf", workload(jobs))
     back = read_trace(tmp_path / "t.swf")
-    assert back.jobs.user_names == ("1", "2")
+    assert back.jobs.user_names == ("al;", "zoe")  # the first word
     assert back.intake.header["User"] == "1 al; bo\n2 zoe"
 
 

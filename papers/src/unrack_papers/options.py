@@ -40,7 +40,7 @@ class Options:
     attached
         Attached drives: ``"6-4"`` (six on node 0, four on node 2), as in §4.4.1, or ``"4-6"``, as in §4.4.3.
     servers
-        File of servers, JSON as of ``unrack.workload.formats.servers_json``, in place of drawn ones; one seed then says
+        File of servers, JSON as of ``unrack_papers.workloads.servers_json``, in place of drawn ones; one seed then says
         all.
     trace
         File of jobs in place of drawn ones; seed 0 is the file as it is, others have arrivals moved by up to 30 s.

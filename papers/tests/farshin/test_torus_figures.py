@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from unrack.cli import main as command_line
-from unrack.solver.torus.solve import best_tiles, first_fit_tiles, tile_distance
 from unrack_papers.execution import execute
 from unrack_papers.farshin.torus.patterns import patterns
 from unrack_papers.farshin.torus.placement import EXAMPLE, HOPS, SETS_IN_ALL, TAKEN
@@ -20,6 +19,7 @@ from unrack_papers.measured import Measured
 from unrack_papers.pages.long_form import long_rows
 from unrack_papers.pages.page import as_page, judged
 from unrack_papers.table import REPRODUCTIONS
+from unrack_papers.torus.solve import best_tiles, first_fit_tiles, tile_distance
 from unrack_papers.verdict import Verdict
 
 

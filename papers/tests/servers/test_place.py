@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from place_command import CENTRE, REQUEST, place, published, write
 
-from unrack.cluster import published_cluster
 from unrack_papers import servers
+from unrack_papers.servers.published_json import published_cluster
 
 ROOT = Path(__file__).parents[3]
 ONE_AT_A_TIME = ("slo", "first-fit", "best-fit")

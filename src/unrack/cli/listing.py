@@ -128,6 +128,7 @@ TABLES = {
     "metrics": "metric.table:EVERY_METRIC",
     "sections": "report.resource_section:SECTIONS",
     "policies": "policy.table:POLICIES",
+    "core_rules": "sim.frames.cores:CORE_RULES",
 }
 """Where each table is."""
 

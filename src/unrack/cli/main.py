@@ -10,9 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from unrack.cli import cluster, execute, init, kubernetes, listing, site, slurm, topology
+from unrack.cli import cluster, execute, init, kubernetes, listing, profile, site, slurm, topology
 from unrack.cli.listing import plugins
-from unrack.cli.profile import app as profile
 from unrack.cli.study import plan, run
 from unrack.cli.study.finished import explain, holdings, report
 from unrack.cli.trace import trace, usage
@@ -121,11 +120,10 @@ app.command("topology")(topology.topology)
 app.command("exec", context_settings={"allow_interspersed_args": False})(execute.execute)
 GROUPS = {
     "init": init, "trace": trace, "cluster": cluster, "site": site, "usage": usage, "slurm": slurm,
-    "kubernetes": kubernetes,
+    "kubernetes": kubernetes, "profile": profile,
 }  # fmt: skip
 for name, group in GROUPS.items():
     app.add_typer(group.app, name=name)
-app.add_typer(profile, name="profile")
 for table in ("policies", "metrics", "presets", "prices", "scenarios", "models", "traces"):
     app.command(table)(getattr(listing, table))
 app.command("plugins")(plugins)

@@ -19,7 +19,7 @@ from unrack.cli.options import (
 )
 from unrack.cli.trace.trace import Format, Log, Options, Strict, read
 from unrack.facts import counted
-from unrack.units import seconds_text
+from unrack.units import seconds_text, time_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,27 +93,25 @@ def _page(found: Check, tolerance: str, most: int | None) -> list[Table | str]:
     if found.pairs:
         lines.append(f"started the other way round: {found.swapped:,} of {found.pairs:,} pairs of the first jobs")
     lines.append(f"cores in use: really {found.used_real:.1%}, simulated {found.used_simulated:.1%}")
-    lines += [
-        f"not started in the simulation: {counted(jobs, 'job')}: {why}" for why, jobs in found.not_started.items()
-    ]
-    page: list[Table | str] = [
-        "\n".join(lines),
-        _waits("Waits", {"all": waits}),
-    ]
+    less = {"not read as jobs: unrack trace info tells why": found.left_out,
+            "without a known real start, or with one before their submission": found.unknown}  # fmt: skip
+    lines += [f"{counted(jobs, 'row')} of the log {why}" for why, jobs in less.items() if jobs]
+    lines += [f"not started in the simulation: {counted(n, 'job')}: {why}" for why, n in found.not_started.items()]
+    page: list[Table | str] = ["\n".join(lines), _waits("Waits", {"all": waits})]
     if len(found.partitions) > 1:
         page.append(_waits("By partition", found.partitions))
     page.append(_waits("By user, those with the most different waits", found.users))
-    over_time = grid("Cores in use", ["from"], ["really", "simulated"])
+    over_time = grid("Cores in use", ["since the first came"], ["really", "simulated"])
     for begin, real, told in found.over_time:
-        over_time.add_row(seconds_text(begin), f"{real:.1%}", f"{told:.1%}")
+        over_time.add_row(seconds_text(begin - found.over_time[0][0]), f"{real:.1%}", f"{told:.1%}")
     page.append(over_time)
     if found.causes:
-        causes = grid(
-            f"Why starts differ, of the {found.looked_at:,} furthest apart", ["cause"], ["jobs", "hours apart"]
-        )
+        causes = grid(f"Why starts differ, of the {found.looked_at:,} furthest apart", [], ["jobs", "hours apart"])
+        causes.add_column("cause")
         for cause, (jobs, hours) in found.causes.items():
-            causes.add_row(cause, f"{jobs:,}", f"{hours:,.1f}")
-        shown = grid("Furthest apart", ["job", "user"], ["real wait", "simulated", "why"])
+            causes.add_row(f"{jobs:,}", f"{hours:,.1f}", cause)
+        shown = grid("Furthest apart", ["job", "user"], ["real wait", "simulated"])
+        shown.add_column("why")
         for one in found.different[:most]:
             why = one.cause.partition(":")[0] + (f" ({one.words})" if one.words else "")
             shown.add_row(one.job, one.user, seconds_text(one.real_wait_s), seconds_text(one.simulated_wait_s), why)
@@ -122,8 +120,11 @@ def _page(found: Check, tolerance: str, most: int | None) -> list[Table | str]:
 
 
 def _waits(title: str, rows: Mapping[str, WaitTimes]) -> Table:
-    heads = [f"{what}, {side}" for what in ("mean", "median", "p95") for side in ("real", "simulated")]
-    made = grid(title, [""], ["jobs", "agree", *heads])
+    times = [value for one in rows.values() for value in one[2:]]
+    unit, size_s = time_unit(times)
+    digits = int(max(times) < 1000 * size_s)
+    heads = [f"{what} {side}" for what in ("mean", "p50", "p95") for side in ("real", "sim.")]
+    made = grid(f"{title}, in {unit}", [""], ["jobs", "agree", *heads])
     for name, one in rows.items():
-        made.add_row(name, f"{one.jobs:,}", f"{one.agree:.1%}", *(seconds_text(value) for value in one[2:]))
+        made.add_row(name, f"{one.jobs:,}", f"{one.agree:.1%}", *(f"{value / size_s:,.{digits}f}" for value in one[2:]))
     return made

@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
+    from unrack.cluster.domains import NAMED as NAMED
+    from unrack.cluster.domains import NODE as NODE
+    from unrack.cluster.domains import RACK as RACK
+    from unrack.cluster.domains import Level as Level
+    from unrack.cluster.file import CapacityMb as CapacityMb
+    from unrack.cluster.file import number as number
     from unrack.cluster.openb import cluster_content as cluster_content
     from unrack.cluster.openb import openb_nodes as openb_nodes
     from unrack.cluster.presets import PRESETS as PRESETS
     from unrack.cluster.systems import MemorySystem as MemorySystem
-    from unrack.cluster.tiers.published_json import Id as Id
-    from unrack.cluster.tiers.published_json import is_published as is_published
-    from unrack.cluster.tiers.published_json import published_cluster as published_cluster
+    from unrack.cluster.tiers.tier import Number as Number
+    from unrack.cluster.tiers.tier import make_tiers as make_tiers
     from unrack.cluster.tiers.tier import names_of_clusters as names_of_clusters
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

@@ -51,7 +51,7 @@ def check_asks(policy: Policy[Any], cluster: Cluster, jobs: JobTable, together: 
         raise PolicyError(name, f"a workload that asks for {', '.join(claimed)}", want)
     kinds = [kind for kind in kinds if not is_resource(kind)]
     if kinds and Need.DEVICES not in traits.places:
-        want = "a policy that places devices: a built-in one (slo: without parameters), or your own with devices = True"
+        want = "a policy that places devices: a built-in one or your own with devices = True"
         raise PolicyError(name, f"a workload that asks for devices ({', '.join(kinds)})", want)
     if Ability.HOLDS not in traits.does and (together or components_of(jobs)):
         want = "a policy that starts their components together: a list, EASY, conservative or Slurm-like one"

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from html import escape
-from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -40,30 +39,24 @@ def write_plan(directory: Path, name: str, found: Mapping[str, Any]) -> Path:
 
 def page(name: str, found: Mapping[str, Any]) -> str:
     """The page as HTML, complete in itself."""
-    import jinja2
+    from unrack.report.charts.vega import vega
+    from unrack.report.page import asset, script_json, template
 
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     labels = found["labels"]
-    environment.filters |= {
-        "values": lambda values: values_text(values, labels),
-        "key": lambda key: labels.get(key, key),
-        "money": lambda value: f"{value:,.0f}",
-        "shown": shown,
-        "share": lambda share: share_text(share),
-    }
-    template = environment.from_string((files("unrack.plan") / "assets" / "plan.html.j2").read_text("utf-8"))
-    style = (files("unrack.report") / "assets" / "page.css").read_text("utf-8")
+    of_values = {"values": lambda values: values_text(values, labels), "key": lambda key: labels.get(key, key)}
+    money = {"money": lambda value: f"{value:,.0f}", "shown": shown, "share": share_text}
     goals = [
         {"words": words, "chart": chart(found, at), "decisions": _decisions(found, at)}
         for at, words in enumerate(found["goals"])
         if at in found["shown"]
         and any(system["goals"][at]["value"] is not None for line in found["lines"] for system in line["tried"])
     ]
-    return template.render(
-        name=name, found=found, style=style, charts=goals, lines=[_line(found, at) for at in range(len(found["lines"]))]
-    )
+    titles = [f"cost against {own['words'].split(' ')[0]} of all systems that were tried" for own in goals]
+    specs = [{"title": title, "spec": own["chart"]} for title, own in zip(titles, goals, strict=True)]
+    return template("plan.html.j2", **of_values, **money).render(
+        name=name, found=found, charts=goals, lines=[_line(found, at) for at in range(len(found["lines"]))],
+        charts_json=script_json(specs), scripts=[vega(), asset("theme.js"), asset("plan.js")] if goals else [],
+    )  # fmt: skip
 
 
 def _decisions(found: Mapping[str, Any], goal: int) -> list[dict[str, str]]:

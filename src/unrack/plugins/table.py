@@ -21,12 +21,16 @@ from unrack.plugins.code import in_words
 from unrack.plugins.file import is_file, run_once, source_of
 
 PREFIX = "unrack."
-GROUPS = ("readers", "generators", "resources", "slowdowns", "metrics", "sections", "policies")
+GROUPS = ("readers", "generators", "resources", "slowdowns", "metrics", "sections", "policies", "core_rules")
 """The tables that files may add to; distributions may also add to ``commands``."""
 ON_REQUEST = ("slowdowns", "metrics", "sections")
 """Tables with entries that take part in every run: of installed ones those that a study names in ``plugins``."""
-ELSEWHERE = {"commands": ("place", "reproduce", "tiles"), "readers": ("dlrm", "minsky", "philly"),
-             "generators": ("rodinia_jobs", "training_jobs")}  # fmt: skip
+ELSEWHERE = {
+    "commands": ("place", "reproduce", "tiles"),
+    "readers": ("dlrm", "minsky", "philly", "servers"),
+    "generators": ("rodinia_jobs", "servers", "training_jobs"),
+    "core_rules": ("best", "quick", "first-fit"),
+}
 """Names that the documentation speaks of and ``unrack-papers`` has."""
 PAPERS = "pip install 'unrack[papers]'"
 V = TypeVar("V")
@@ -189,7 +193,7 @@ class Table(Mapping[str, V], Generic[V]):
 
     def missing(self, name: str) -> str:
         """What to do about a name that there is not; ``""``: nothing."""
-        return PAPERS if name in ELSEWHERE.get(self.group, ()) else ""
+        return PAPERS if name in ELSEWHERE.get(self.group, ()) or not (self.own or self.added()) else ""
 
     def _loaded(self, name: str, several: Sequence[Extension]) -> V:
         if len(several) > 1:

@@ -34,19 +34,18 @@ if TYPE_CHECKING:
     from unrack.policy.flow.scheduler import Flow as Flow
     from unrack.policy.orders import by_formula as by_formula
     from unrack.policy.orders import by_key as by_key
+    from unrack.policy.parameters import Parameter as Parameter
+    from unrack.policy.parameters import one_of as one_of
     from unrack.policy.placement.any_resource import candidates as candidates
-    from unrack.policy.placement.core_tiles import CoreSet as CoreSet
-    from unrack.policy.placement.core_tiles import CoreTiles as CoreTiles
     from unrack.policy.pools.own import Placed as Placed
     from unrack.policy.pools.pool_policy import Pooled as Pooled
+    from unrack.policy.table import PolicyEntry as PolicyEntry
     from unrack.policy.table import parse_policy as parse_policy
     from unrack.policy.table import split_policy as split_policy
     from unrack.policy.tiers.own_policy import Offer as Offer
     from unrack.policy.tiers.own_policy import OnTiers as OnTiers
     from unrack.policy.tiers.own_policy import lease_of as lease_of
     from unrack.policy.tiers.own_policy import offer as offer
-    from unrack.policy.tiers.refusals import Refusals as Refusals
-    from unrack.policy.tiers.scheduler import servers_in_order as servers_in_order
     from unrack.policy.tiers.supply import check_products as check_products
     from unrack.policy.tiers.supply import supply_of as supply_of
     from unrack.reasons import Code as Code

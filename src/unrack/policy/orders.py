@@ -162,6 +162,14 @@ def urgency(view: View, queue: Ints, now: int) -> Ints:
     return by_key(queue, np.where(latest < now, NEVER_US + 1, latest))
 
 
+def slo_ratio(view: View, queue: Ints, now: int) -> Ints:
+    """Servers by floor // ceiling of their SLOs, the largest first; no ceiling counts as 0, one of 0 is first."""
+    if view.slo is None:
+        return queue
+    floor, ceiling = view.slo.floor_mb[queue], view.slo.ceiling_mb[queue]
+    return by_key(queue, np.where(ceiling == 0, -NEVER_US, -(floor // np.maximum(ceiling, 1))))
+
+
 def in_order(order: str | Order, view: View, now: int, noted: Noted) -> Ints:
     """The queue in the order in which it is considered now: int64[waiting].
 
@@ -216,6 +224,7 @@ ORDERS: dict[str, NamedOrder] = {
     "urgency": NamedOrder(
         urgency, "jobs that can be on time first, the most urgent leading; late jobs last", ages=True
     ),
+    "slo-ratio": NamedOrder(slo_ratio, "servers on tiers by floor // ceiling of their SLOs, the largest first"),
     "wfp3": NamedOrder(wfp3, "largest (wait / expected run time)^3 x cores first", ages=True),
     MULTIFACTOR: NamedOrder(
         multifactor,

@@ -30,6 +30,8 @@ from unrack.policy.placement.mixed import PLACES
 from unrack.policy.placement.tiered_memory import RULES as TIER_RULES
 from unrack.policy.placement.tiered_memory import TieredMemory
 
+WAIT, REJECT = FULL = ("wait", "reject")
+"""What becomes of a server that has no place."""
 Made = Callable[..., Any]
 """Makes a policy of a label and the values of keys, by field."""
 
@@ -100,6 +102,14 @@ def lending(rule: str) -> Made:
         return on_whole_nodes(label, memory=memory, **values)
 
     return make
+
+
+def servers(
+    rule: str, label: str, full: str = WAIT, clusters: int | None = None, order: str = "fcfs", place: str = "first-fit"
+) -> ListScheduler:
+    """Every server that has a place starts, by a rule for tiers of memory."""
+    memory = TieredMemory(rule, clusters)
+    return ListScheduler(order, place, "any", label=label, memory=memory, wait=full == WAIT)
 
 
 def any_of(kind: Made) -> Made:

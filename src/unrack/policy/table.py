@@ -45,17 +45,18 @@ from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
 from unrack.policy.preemption.preempting import Preempting
 from unrack.policy.provisioning.dynamic import PREFIX, provisioned
-from unrack.policy.schedulers import any_of, lending, on_whole_nodes, pooled
+from unrack.policy.schedulers import FULL, any_of, lending, on_whole_nodes, pooled, servers
 from unrack.policy.sizing.resizing import RULES as RESIZINGS
 from unrack.policy.sizing.sizing import RULES as MOLDINGS
 from unrack.policy.sizing.sizing import sized
-from unrack.policy.tiers.scheduler import FULL, TierPolicy
-from unrack.policy.tiers.scheduler import ORDERS as TIER_ORDERS
 from unrack.solver.flow.solve import SOLVERS
 
 
 class PolicyEntry(NamedTuple):
-    """A built-in policy: one line of words, its parameters, and how to make it."""
+    """What a policy's name stands for: a line of words, and what makes it of the parameters that a user gives.
+
+    ``make`` is called with ``label``, the values of ``fixed``, and for each parameter given its field.
+    """
 
     summary: str
     make: Callable[..., Any]
@@ -242,22 +243,22 @@ TIERED = {
     "place": PLACE,
     "full": Parameter("full", one_of(FULL), "wait", "a server without a place: wait, or reject it for good"),
     "clusters": Parameter("clusters", count, "any", "at most so many clusters are in use at a time"),
-    "order": Parameter(
-        "order", one_of(TIER_ORDERS), "request", "waiting jobs are tried in order of arrival (request) or by slo-ratio"
-    ),
+    "order": ORDER,
 }
 _OWN |= {
-    name: PolicyEntry(f"tiers: {words}", TierPolicy, TIERED, {"rule": rule})
-    for name, rule, words in (
-        ("slo", "slo", "the fullest cluster that can meet a server's SLOs, at the lowest price (Farshin 2021)"),
-        ("slo-first-fit", "first-fit", "the first cluster with enough cores and memory; SLOs do not count"),
-        ("slo-best-fit", "best-fit", "the cluster with least free that can meet the SLOs, at the lowest price"),
+    name: PolicyEntry(f"tiers: {words}", partial(servers, name), TIERED, {})
+    for name, words in (
+        ("slo", "the fullest cluster that can meet a server's SLOs, at the lowest price (Farshin 2021)"),
+        ("slo-first-fit", "the first cluster with enough cores and memory; SLOs do not count"),
+        ("slo-best-fit", "the cluster with least free that can meet the SLOs, at the lowest price"),
     )
 }
 
 
 def _of_others(name: str, found: Any) -> PolicyEntry:
-    """The policy of a plug-in: an object with decide, or a class or function that makes one when called bare."""
+    """The policy of a plug-in: an entry, an object with decide, or what makes one when called bare."""
+    if isinstance(found, PolicyEntry):
+        return found
     where = f"policy {name}"
     summary = (inspect.getdoc(found) or "a plug-in's").split("\n")[0].rstrip(".")
     return PolicyEntry(summary, lambda label: policy_of(found, where), {}, {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -188,7 +188,7 @@ def _marked(setting: Setting, found: Mapping[str, tuple[float | None, float]], j
 
 MOST_NAMES = 12
 MOST_INPUTS = 8
-_SCRIPTS = ("time_canvas.js", "gantt_rows.js", "gantt.js", "pool_rows.js", "pools.js", "page.js")
+_SCRIPTS = ("theme.js", "time_canvas.js", "gantt_rows.js", "gantt.js", "pool_rows.js", "pools.js", "page.js")
 _MAPS = ("memory_map.js",)
 
 
@@ -256,12 +256,12 @@ def render(study: FinishedStudy, bootstrap: float | None = None) -> str:
         gantt_json=script_json(gantts),
         pool_json=script_json(found.sections["pools"].packed if "pools" in found.sections else []),
         vega=vega(),
-        scripts=[_asset(name) for name in (*_MAPS * bool({"memory", "tiers"} & set(found.sections)), *_SCRIPTS)],
+        scripts=[asset(name) for name in (*_MAPS * bool({"memory", "tiers"} & set(found.sections)), *_SCRIPTS)],
     )
 
 
-def template(name: str) -> jinja2.Template:
-    """A page that is to be filled in, in the style of all."""
+def template(name: str, **filters: Callable[[Any], str]) -> jinja2.Template:
+    """A page that is to be filled in, in the style of all; ``filters``: how it writes values."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -269,9 +269,10 @@ def template(name: str) -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        loader=jinja2.FunctionLoader(_asset),
+        loader=jinja2.FunctionLoader(asset),
     )
-    environment.globals["style"] = _asset("page.css")
+    environment.globals["style"] = asset("page.css")
+    environment.filters |= filters
     return environment.get_template(name)
 
 
@@ -287,7 +288,8 @@ def script_json(value: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A script, a style or a template of pages."""
     return resources.files("unrack.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 

@@ -25,10 +25,9 @@ from unrack.plots.pandas_table import to_pandas
 from unrack.policy.preemption.look import SUSPEND
 from unrack.policy.preemption.preempting import preempts, site_of
 from unrack.sim.faults import failures_frame
+from unrack.sim.frames.cores import core_columns, cores_frame
 from unrack.sim.frames.held import (
     claims_frame,
-    core_columns,
-    cores_frame,
     loans_frame,
     placements_frame,
     shares_frame,

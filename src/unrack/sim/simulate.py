@@ -13,7 +13,6 @@ from unrack.policy.around.around import seeded, told_rounds
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
 from unrack.policy.limits import Extending, check_stopping, shortening
-from unrack.policy.placement.core_tiles import CoreTiles
 from unrack.policy.preemption.preempting import Preempting, as_site_says, check_suspending, suspends
 from unrack.policy.sizing.sizing import Sizing, check_sizes
 from unrack.policy.table import parse_policy
@@ -26,6 +25,7 @@ from unrack.sim.changing import (
     possible_sizes,
 )
 from unrack.sim.effect import effects, notes_of, too_late
+from unrack.sim.frames.cores import core_chooser
 from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Kernel
 from unrack.sim.result import Result
@@ -66,8 +66,8 @@ def simulate(
     world
         How fast jobs run, what fails and what changes cost: a :class:`World`. By default jobs run their base times.
     core_tiles
-        Also choose which cores of a node a job has, where the nodes' ``torus`` is known: ``"best"``, ``"quick"`` or
-        ``"first-fit"``; see :mod:`unrack.policy.placement.core_tiles`. This changes no schedule.
+        Also choose which cores of a node a job has, by a rule of a plug-in: ``"best"``, ``"quick"`` or ``"first-fit"``
+        of ``unrack-papers``, where the nodes' ``torus`` is known. This changes no schedule.
     window_us
         From when to when metrics of time are taken, µs.
     progress
@@ -100,7 +100,7 @@ def simulate(
     if window_us is not None and not 0 <= window_us[0] < window_us[1]:
         raise InputError("window", repr(window_us), "a start of 0 or more and a later end")
     if core_tiles is not None:
-        CoreTiles(cluster, core_tiles)  # an error now, not when all is done
+        core_chooser(core_tiles, cluster)  # an error now, not when all is done
     chosen = parse_policy(policy) if isinstance(policy, str) else complete(policy, "policy")
     with PolicyAtWork(chosen):
         kernel = prepared(cluster, workload.jobs, chosen, seed, world)

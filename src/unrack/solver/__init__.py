@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
+    from unrack.kernels.ordering import order_of as order_of
     from unrack.solver.clock import Clock as Clock
     from unrack.solver.clock import timed as timed
     from unrack.solver.flow.cost_scaling import Heap as Heap
@@ -23,17 +24,13 @@ if TYPE_CHECKING:
     from unrack.solver.late import telling_pieces as telling_pieces
     from unrack.solver.servers.least_price import least_price as least_price
     from unrack.solver.servers.least_price import least_prices as least_prices
-    from unrack.solver.servers.one_by_one import OneByOne as OneByOne
-    from unrack.solver.servers.one_by_one import place_one_by_one as place_one_by_one
     from unrack.solver.servers.problem import NOWHERE as NOWHERE
     from unrack.solver.servers.problem import Allocation as Allocation
     from unrack.solver.servers.problem import Asked as Asked
     from unrack.solver.servers.problem import Supply as Supply
     from unrack.solver.servers.problem import asked as asked
     from unrack.solver.servers.problem import regular_supply as regular_supply
-    from unrack.solver.servers.ranking import cheapest as cheapest
-    from unrack.solver.servers.ranking import least_weight as least_weight
-    from unrack.solver.torus.solve import TorusPlacement as TorusPlacement
-    from unrack.solver.torus.solve import tile_distance as tile_distance
+    from unrack.solver.servers.split import cheapest as cheapest
+    from unrack.solver.servers.split import least_weight as least_weight
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

@@ -20,6 +20,7 @@ from unrack.plugins.table import beside, identity_of, in_use, using
 from unrack.policy.contract import Policy
 from unrack.resources.table import RESOURCES
 from unrack.sim.effect import Effect, draws, effects
+from unrack.sim.frames.cores import CORE_RULES, core_chooser
 from unrack.sim.usage.following import make_memory_changes
 from unrack.sim.world import World
 from unrack.slowdown.combined import make_together
@@ -218,9 +219,9 @@ def _runs_of(
         if only is not None and (i, p) != only:
             continue
         cluster, (workload, digest), (spec, policy, policy_identity) = clusters[i], by_seed[seed][w], made[p]
-        if table.core_tiles is not None and cluster.torus is None:
-            got = f"{table.core_tiles!r}, but how the cores of {cluster.name} are laid out is not known"
-            raise document.fault(("core_tiles",), got, f"clusters.{i}.nodes with torus = [rows, columns]")
+        if table.core_tiles is not None:
+            with document.part("core_tiles"):
+                core_chooser(table.core_tiles, cluster)
         if i not in digests:
             digests[i] = cluster.digest()
         key = (digests[i], digest)
@@ -247,7 +248,7 @@ def _runs_of(
         decisive += [] if world.contention is None else [world.contention.identity()]
         decisive += [str(world.slowdowns)] if both else []
         decisive += [] if world.changes is None else [str(world.changes)]
-        decisive += [] if table.core_tiles is None else [table.core_tiles]
+        decisive += [] if table.core_tiles is None else [table.core_tiles, CORE_RULES.distribution(table.core_tiles)]
         decisive += [*identity_of(in_use()), *filter(None, map(RESOURCES.distribution, cluster.places.installed))]
         named = [cluster.name, workload.name, spec.label, dict(parameters)]
         drawn = _draws(table.workloads[w]) or bool(levels)

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from unrack.workload.filters import FILTERS as FILTERS
     from unrack.workload.filters import jitter as jitter
     from unrack.workload.formats.rules import Intake as Intake
-    from unrack.workload.formats.servers_json import read_servers as read_servers
     from unrack.workload.generate.batch.spec import SYNTHETIC_CORES as SYNTHETIC_CORES
     from unrack.workload.generate.memory import match as match
     from unrack.workload.generate.memory import mix as mix

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from slurm_bed import Bed
+from slurm_bed import Bed, Kill
 
 from unrack.live.driver.state.replay import replay
 from unrack.live.journal.reading import read_journal
@@ -129,13 +129,11 @@ class Driven:
         self.bed.wait_until(holds, timeout_s)
 
 
-def audit(
-    driven: Driven, jobs: list[int], cancelled: frozenset[int] = frozenset(), kills: Sequence[float] = ()
-) -> None:
+def audit(driven: Driven, jobs: list[int], cancelled: frozenset[int] = frozenset(), kills: Sequence[Kill] = ()) -> None:
     """No job lost or started twice, every start where the journal says, nothing attached for nobody.
 
-    Looks at what Slurm, the fabric and the journal say, and at nothing of the driver's own state. ``kills``: when the
-    controller was killed, s since 1970.
+    Looks at what Slurm, the fabric and the journal say, and at nothing of the driver's own state. ``kills``: those of
+    the controller.
     """
     records = driven.records()
     planned: dict[str, list[list[str]]] = {}
@@ -173,17 +171,15 @@ def audit(
     assert again.differences == [], f"replayed otherwise: {again.differences[:2]}"
 
 
-FORGETS_S = 5.0
-"""What happened so long before it was killed a controller may not have written down."""
 LAUNCHES_S = 1.0
 """So long before it writes down that it runs a job may have been started."""
 
 
-def forgotten_by_all(records: Sequence[dict[str, Any]], job: str, ran: Sequence[float], kills: Sequence[float]) -> int:
+def forgotten_by_all(records: Sequence[dict[str, Any]], job: str, ran: Sequence[float], kills: Sequence[Kill]) -> int:
     """How many runs of a job a killed controller forgot before any driver that lived could write down that they ended.
 
     A job of which neither Slurm nor the journal knows that it has run is started once more by whoever schedules it.
-    So is one of which the journal knows that it ran, and Slurm, killed within seconds of its start, nothing at all.
+    So is one of which the journal knows that it ran, where what the controller had written down is older than the run.
     """
     origin_s = next(record for record in records if record["k"] == "begin")["origin_s"]
     told, ended = [], []
@@ -197,7 +193,7 @@ def forgotten_by_all(records: Sequence[dict[str, Any]], job: str, ran: Sequence[
     spans = list(itertools.pairwise(ran))
     return sum(
         any(
-            first - LAUNCHES_S < kill < then and (kill < first + FORGETS_S or not _within(first, then, told))
+            first - LAUNCHES_S < kill.at_s < then and (kill.written_s <= first or not _within(first, then, told))
             for kill in kills
         )
         and not _within(first, then, ended)

@@ -71,7 +71,6 @@ class Faults:
         self.random = np.random.default_rng(seed)
         self.jobs: list[int] = []
         self.cancelled: set[int] = set()
-        self.kills: list[float] = []
         self.down: str | None = None
         self.chance = 0.02 if self.is_wide else 0.05
 
@@ -152,7 +151,6 @@ class Faults:
             self.bed.restart_controller()
         elif what == 1:
             self.bed.kill_controller()
-            self.kills.append(time.time())
             self.bed.start_controller()
         elif what == 2:
             self.bed.pause_controller()
@@ -218,13 +216,13 @@ def test_no_fault_starts_a_job_twice_loses_one_or_leaks_a_device(
         bed.wait_until(lambda: faults.driven.all_over(faults.own(faults.tidied())), 180, "all jobs are over")
         time.sleep(3)
     finally:
-        (tmp_path / "faults").write_text(f"{faults.count} faults, {len(faults.jobs)} jobs; killed at {faults.kills}\n")
+        (tmp_path / "faults").write_text(f"{faults.count} faults, {len(faults.jobs)} jobs; {bed.kills}\n")
         (tmp_path / "left").write_bytes(bed.call("scontrol", "show", "-o", "jobs", check=False).stdout)
         shutil.copytree(bed.folder / "log", tmp_path / "log")
         shutil.copytree(folder, tmp_path / "driven")
     assert faults.driven.stop() == 0
     again = frozenset(faults.others)
-    audit(faults.driven, faults.own(), frozenset(faults.cancelled), faults.kills)
+    audit(faults.driven, faults.own(), frozenset(faults.cancelled), bed.kills)
     known = {int(one["JobId"]): one for one in bed.jobs()}  # a killed controller forgets
     for job, asked in zip(faults.jobs, faults.wishes, strict=True) if len(partitions) > 1 else ():
         if faults.jobs.count(job) == 1 and job in known and job not in faults.cancelled | again:

@@ -16,13 +16,15 @@ from unrack.live.journal.reading import read_journal
 from unrack.slurm_text.hostlists import expand
 
 pytestmark = pytest.mark.live
+PATIENT_S = 90
+"""How long is waited for what has to happen, not to happen soon: a driver on a busy machine begins in half a minute."""
 
 
 def submit(bed: Bed, script: str, *parts: str, user: str | None = None) -> list[int]:
     """A heterogeneous job, held; the numbers of its components."""
     words = ["sbatch", "--parsable", "--output=/dev/null", "--chdir=/tmp", "--hold"]
     for place, part in enumerate(parts):
-        words += [*([":"] if place else []), *part.split(), "--time=1", "--mem=100"]
+        words += [*([":"] if place else []), "--time=1", "--mem=100", *part.split()]
     done = bed.call(*words, given=f"#!/bin/sh\n{script}\n".encode(), user=user)
     first = int(done.stdout.split()[-1])
     return [first + place for place in range(len(parts))]
@@ -85,42 +87,42 @@ def test_components_through_cancels_requeues_failures_and_kills(new_bed: Callabl
     driven = Driven(bed, tmp_path, "conservative", start_timeout="15 s")
     driven.start()
     try:
-        first = submit(bed, "sleep 30", "-N2 -c8", "-N2 -c8", "-N1 -c8")
-        bed.wait_for(first, "RUNNING", timeout_s=15)
+        first = submit(bed, "sleep 280", "-N2 -c8 --time=5", "-N2 -c8 --time=5", "-N1 -c8 --time=5")
+        bed.wait_for(first, "RUNNING", timeout_s=PATIENT_S)
         driven.stop(signal.SIGKILL)
         driven.start()
         bed.cancel(first[2])  # a component alone: what it held is free, and the others go on
         one = bed.submit("sleep 1", hold=True, nodes=4, exclusive=True, mem=100, time="1")
-        bed.wait_until(lambda: bed.state(one) == "COMPLETED", 20, "what a component held is used")
+        bed.wait_until(lambda: bed.state(one) == "COMPLETED", PATIENT_S, "what a component held is used")
         assert bed.state(first[0]) == "RUNNING"
         behind = bed.submit("sleep 1", hold=True, nodes=5, exclusive=True, mem=100, time="1")
         bed.cancel(first[0])
-        bed.wait_until(lambda: driven.all_over([behind]), 20)
+        bed.wait_until(lambda: driven.all_over([behind]), PATIENT_S)
 
         again = submit(bed, "sleep 4", "-N2 -c8", "-N2 -c8")
-        bed.wait_for(again, "RUNNING", timeout_s=15)
+        bed.wait_for(again, "RUNNING", timeout_s=PATIENT_S)
         bed.scontrol("requeue", str(again[0]))
-        bed.wait_until(lambda: bed.job(again[0])["Restarts"] == "1", 10)
-        bed.wait_until(lambda: driven.all_over(again), 40, "it ran again")
+        bed.wait_until(lambda: bed.job(again[0])["Restarts"] == "1", PATIENT_S)
+        bed.wait_until(lambda: driven.all_over(again), PATIENT_S, "it ran again")
         assert {one["JobState"] for one in told(bed, again)} == {"COMPLETED"}, told(bed, again)
 
-        lost = submit(bed, "sleep 40", "-N1 -c8", "-N1 -c8", "-N1 -c8")
-        bed.wait_for(lost, "RUNNING", timeout_s=15)
+        lost = submit(bed, "sleep 280", "-N1 -c8 --time=5", "-N1 -c8 --time=5", "-N1 -c8 --time=5")
+        bed.wait_for(lost, "RUNNING", timeout_s=PATIENT_S)
         bed.node_down(bed.job(lost[1])["NodeList"])  # Slurm 22.05 queues the first two again, and the third has failed
         bed.wait_until(
             lambda: (
                 "component 2 has ended" in whys(driven, lost[0])
                 or all(state == "RUNNING" for state in map(bed.state, lost))
             ),
-            40,
+            PATIENT_S,
             "it is said, or it runs again",
         )
         bed.cancel(lost[0])
 
         wide = submit(bed, "sleep 1", "-N6 -c1", "-N6 -c1")
-        bed.wait_until(lambda: "components" in whys(driven, wide[0]), 10, "it is too big as a whole")
+        bed.wait_until(lambda: "components" in whys(driven, wide[0]), PATIENT_S, "it is too big as a whole")
         small = bed.submit("sleep 1", hold=True, mem=100, time="1")
-        bed.wait_until(lambda: driven.all_over([small]), 20)
+        bed.wait_until(lambda: driven.all_over([small]), PATIENT_S)
         bed.cancel(wide[0])
     finally:
         driven.stop()

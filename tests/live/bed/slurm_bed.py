@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from free_ports import PortBlock
 from munge_service import start_munge
@@ -20,6 +20,13 @@ from unrack.slurm_text.records import records
 
 ANSWERING = {"idle", "mixed", "allocated", "drained", "draining", "completing"}
 """States of nodes whose slurmd has answered."""
+
+
+class Kill(NamedTuple):
+    """A controller that was killed: when, and as of when it had written down what it knew of jobs, s since 1970."""
+
+    at_s: float
+    written_s: float  # 0: it had written down nothing
 
 
 class Bed:
@@ -39,6 +46,7 @@ class Bed:
         self._controller: subprocess.Popen[bytes] | None = None
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
         self._stopped = False
+        self.kills: list[Kill] = []
         try:
             self.start_controller()
             for name in self.names:
@@ -72,12 +80,21 @@ class Bed:
         self.wait_until(lambda: self.call("scontrol", "ping", check=False).returncode == 0, 20, "slurmctld answers")
 
     def stop_controller(self) -> None:
-        """End slurmctld as an operator does: it writes down what it knows."""
-        self._end(self._controller, signal.SIGTERM)
+        """End slurmctld as an operator does: it writes down what it knows, unless it takes too long and is killed."""
+        if not self._end(self._controller, signal.SIGTERM):
+            self._note_kill()
 
     def kill_controller(self) -> None:
         """Kill slurmctld at once."""
         self._end(self._controller, signal.SIGKILL)
+        self._note_kill()
+
+    def _note_kill(self) -> None:
+        """Note how much it forgets: its file of jobs begins with a text, two bytes of a version, and the time."""
+        path = self.folder / "state" / "job_state"
+        head = path.read_bytes()[:64] if path.exists() else bytes(64)
+        begins = 4 + int.from_bytes(head[:4], "big") + 2
+        self.kills.append(Kill(time.time(), int.from_bytes(head[begins : begins + 8], "big")))
 
     def restart_controller(self) -> None:
         """End slurmctld and start it again."""
@@ -245,9 +262,10 @@ class Bed:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
 
-    def _end(self, process: subprocess.Popen[bytes] | None, how: signal.Signals) -> None:
+    def _end(self, process: subprocess.Popen[bytes] | None, how: signal.Signals) -> bool:
+        """End a process; False: it did not end in time, and was killed."""
         if process is None:
-            return
+            return True
         process.send_signal(how)
         process.send_signal(signal.SIGCONT)  # one that hangs does not end
         try:
@@ -255,6 +273,8 @@ class Bed:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+            return False
+        return True
 
     def _left_over(self) -> list[int]:
         """Processes of this cluster's jobs and their keepers, known by their environment."""

@@ -29,9 +29,11 @@ def test_two_clusters_live_side_by_side_and_remember_jobs_over_a_restart(new_bed
     one, other = new_bed(nodes=2), new_bed(nodes=3, scheduler="backfill")
     job = one.submit("sleep 60", hold=True)
     one.restart_controller()
+    assert one.kills == []
     one.kill_controller()
     one.start_controller()
     assert one.state(job) == "PENDING"
+    assert 0 <= one.kills[0].at_s - one.kills[0].written_s < 60  # it wrote down what it knew as it was restarted
     assert [other.jobs(), len(other.names)] == [[], 3]
 
 

@@ -111,6 +111,7 @@ class FakeJob:
     restarts: int = 0
     completing: bool = False
     begin_us: int = -1
+    killed_s: int = 0
     het: int = 0
     component: int = 0
     starts: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
@@ -281,9 +282,7 @@ class FakeSlurm:
                 continue
             names = job.required or tuple(name for name in self.nodes if self.fits(job, name))[: job.nodes]
             if len(names) == job.nodes and all(name in self.nodes and self.fits(job, name) for name in names):
-                job.state, job.held_on, job.start_us, job.reason = "RUNNING", tuple(names), self.clock.at_us, "None"
-                job.starts.append((self.clock.at_us, tuple(names)))
-                self.dirty = True
+                self._launch([job], [tuple(names)])
 
     def _start_together(self, job: FakeJob) -> None:
         """Start all components of a job, each on nodes that no other has, or none."""
@@ -295,9 +294,17 @@ class FakeSlurm:
             if len(names) < part.nodes or waits or part.id in self.stuck:
                 return
             places.append(names)
+        self._launch(parts, places)
+
+    def _launch(self, parts: Sequence[FakeJob], places: Sequence[tuple[str, ...]]) -> None:
+        """Start components; a node that killed one in this second takes the new run for that, and all have failed."""
+        alive = all(part.killed_s < int(self.clock.wall_s) for part in parts)
         for part, names in zip(parts, places, strict=True):
             part.state, part.held_on, part.start_us, part.reason = "RUNNING", names, self.clock.at_us, "None"
-            part.starts.append((self.clock.at_us, names))
+            if alive:
+                part.starts.append((self.clock.at_us, names))
+            else:
+                self.end(part.id, "FAILED")
         self.dirty = True
 
     def tick(self, us: int) -> None:
@@ -322,7 +329,7 @@ class FakeSlurm:
         for job in [job for job in self.together(number) if job.state == "RUNNING"]:
             job.state, job.held_on, job.start_us, job.restarts = "PENDING", (), -1, job.restarts + 1
             job.priority, job.reason = (0, "JobHeldAdmin") if held else (100, "None")
-            job.submit_s = int(self.clock.wall_s)  # as Slurm does
+            job.submit_s = job.killed_s = int(self.clock.wall_s)  # as Slurm does
             job.begin_us = self.clock.at_us + REQUEUED_US
             self.dirty = True
 

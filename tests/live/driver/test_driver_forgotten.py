@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from fake_slurm import FakeJob
 from strict_slurm import StrictSlurm
 from test_driver_sites import Sites
 
 from unrack.live.driver.state.replay import replay
 from unrack.live.driver.state.stage import Phase
+from unrack.live.driver.turns.coming import FORGOTTEN
+from unrack.live.slurm.adapter.seen import Take
 from unrack.live.slurm.orders import AskAgain, HoldBack, Order, Place, Release
 
 ASKED = [{"on": "n4", "nodes": 2}, {"partition": "right,left"}, {"on": "n4", "partition": "right,left", "nodes": 2}]
@@ -22,6 +26,19 @@ class Saving(StrictSlurm):
     before: type[Order] | None = None
     forbids: type[Order] | None = None
     told: list[Order]
+    wholly: dict[int, FakeJob]
+
+    def save(self) -> None:
+        super().save()
+        self.wholly = {number: replace(job) for number, job in self.jobs.items()}
+
+    def lose(self, down_us: int) -> None:
+        """The controller is killed, and all is as it wrote it down: jobs since are lost, and their numbers given again.
+
+        What has started since runs no more, and what has ended since is taken to run.
+        """
+        self.jobs = {number: replace(job) for number, job in self.wholly.items()}
+        self.comes_back_us, self.dirty = self.clock.at_us + down_us, True
 
     def _obey(self, order: Order) -> str:
         self.told = [*getattr(self, "told", ()), order]
@@ -194,4 +211,75 @@ def test_however_often_a_controller_forgets_each_job_runs_where_its_user_wants_i
         assert set(wanted) <= ran_on
         assert not ran_on & set(excluded)
         assert any(all(name in slurm.nodes[node].partitions for node in ran_on) for name in partitions.split(","))
+    assert replay(world.journal.records()).differences == []
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_job_whose_release_was_forgotten_often_starts_at_once_when_it_can(again: bool) -> None:
+    world = Forgets()
+    number = world.submit(run_s=1)
+    job = world.slurm.jobs[number]
+    world.slurm.stuck.add(number)
+    for _ in range(9):
+        world.slurm.before = Release
+        world.go(15)
+        world.slurm.crash(0)
+        if again:
+            world.again()
+        world.go(5)
+    world.slurm.before = None
+    world.slurm.stuck.clear()
+    world.go(10)
+    assert [at for at, _ in job.starts] != []
+    world.until_done()
+    assert job.state == "COMPLETED"
+    assert replay(world.journal.records()).differences == []
+
+
+def test_a_job_that_something_holds_whenever_it_is_released_is_released_ever_more_seldom() -> None:
+    world = Forgets()
+    number = world.submit()
+    job = world.slurm.jobs[number]
+    world.slurm.told = []
+    world.slurm.stuck.add(number)
+    for _ in range(500):  # 100 s
+        world.go(1)
+        if job.priority:
+            job.priority, job.reason, world.slurm.dirty = 0, "JobHeldAdmin", True
+    assert 4 <= sum(isinstance(order, Release) for order in world.slurm.told) <= 9
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative"])
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_a_killed_controller_forgets_no_job_stays_held(seed: int, policy: str) -> None:
+    draw, world = random.Random(seed), Forgets(policy)
+    slurm, world.terms.take = world.slurm, Take.HELD
+    slurm.save()
+    world.again()
+    for step in range(300):
+        live = [number for number, job in slurm.jobs.items() if job.state in ("PENDING", "RUNNING")]
+        if step < 200 and step % 5 == 0:
+            asked = draw.choice([{}, *ASKED, {"partition": "left,right", "excluded": ("n2", "n5")}])
+            cores, run_s = draw.randint(1, 4), draw.uniform(0.5, 3)
+            world.submit(cores=cores, run_s=run_s, limit_s=9, reason="JobHeldUser", **asked)
+        if step % 20 == 0:
+            refused = frozenset(number for number in slurm.jobs if draw.random() < 0.2)
+            slurm.limit = lambda job, refused=refused: "Licenses" if job.id in refused else ""
+            slurm.before = draw.choice([AskAgain, HoldBack, Place, Release, None])
+        if step % 8 == 0 and slurm.clock.at_us >= slurm.comes_back_us:
+            slurm.save()
+        if live and draw.random() < 0.04:
+            slurm.requeue(draw.choice(live), held=draw.random() < 0.5)
+        if live and draw.random() < 0.03:
+            slurm.end(draw.choice(live), "CANCELLED")
+        if draw.random() < 0.06:
+            slurm.lose(draw.choice([0, 3_000_000]))
+        if draw.random() < 0.04:
+            world.again()
+        world.go(draw.randint(1, 3))
+    slurm.limit, slurm.before = lambda job: "", None
+    world.go(600)  # two minutes
+    for number, job in slurm.jobs.items():
+        forgotten = job.state == "PENDING" and world.why(number).startswith(FORGOTTEN)
+        assert forgotten or job.state in ("COMPLETED", "CANCELLED"), (number, job, world.why(number))
     assert replay(world.journal.records()).differences == []

@@ -70,7 +70,7 @@ def stages() -> Iterator[Stage]:
         begun = (Decided(Phase.ATTACHING, intent), Decided(Phase.ORDERING, intent), Running(intent, (), None, 950))
         begun += (Released(intent, (), 950), Released(intent, (), 10), Foreign(intent.grant, 950))
         yield from begun
-        yield from (Recalling(one, "late") for one in begun)
+        yield from (Recalling(one, "late", excused) for one in begun for excused in (False, True))
         for phase, start in product((Phase.STOPPING, Phase.HOLDING), (None, intent)):
             stopped = Stopped(phase, "stopped", Attached(("d",), ("o",)), start)
             yield from (stopped, Stopped(phase, "stopped", None, start))
@@ -149,3 +149,9 @@ def test_what_a_job_is_placed_on_counts_as_told_only_once_slurm_was_told() -> No
     for phase, sight in ((Phase.ORDERING, Sight.FREE), (Phase.ATTACHING, Sight.ASTRAY)):
         entry = entry_of(Decided(phase, intent_on("n1")))
         assert sight_of(entry, shown(waits), 1000, TIMEOUT_US) == sight
+
+
+@pytest.mark.parametrize("excused", [False, True])
+def test_that_a_start_has_not_failed_survives_a_restart(excused: bool) -> None:
+    entry = entry_of(Recalling(None, "late", excused))
+    assert Entry.of_record(entry.record()).stage == entry.stage

@@ -7,8 +7,10 @@ import pytest
 from fake_slurm import FakeJob
 from test_driver_limits import Strict
 
+from unrack.live.driver.state.entry import OWN
 from unrack.live.driver.state.replay import replay
 from unrack.live.driver.state.stage import Phase
+from unrack.live.slurm.adapter.asked import Placing
 
 
 def started_together(parts: list[FakeJob]) -> bool:
@@ -49,6 +51,7 @@ def test_a_driver_that_begins_anew_goes_on_with_components_that_wait_and_run() -
         assert world.driver.epoch is not None
         held = world.slurm.jobs[runs].state == "RUNNING"
         if step > 3 and held:
+            assert world.phase(runs) == Phase.RUNNING  # it is still ours, and where it was decided
             free = world.driver.epoch.core.state.free[0]
             assert sorted(free.tolist()) == [1, 1, 2, 4]
     for number in (runs, waits):
@@ -210,3 +213,7 @@ def test_components_beside_arrays_with_limits_requeues_and_kills_are_never_stuck
     assert world.all_free()
     assert replay(world.journal.records()).differences == []
     assert not any("has run" in why for why in world.whys())
+
+
+def test_what_is_kept_with_a_job_has_other_names_in_the_journal_than_what_the_driver_knows() -> None:
+    assert OWN.isdisjoint(Placing._fields)

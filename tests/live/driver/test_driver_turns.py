@@ -183,6 +183,29 @@ def test_a_place_that_we_gave_is_not_taken_for_what_a_requeued_job_asks() -> Non
     assert len(world.slurm.jobs[1].starts) == 2
 
 
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("late_us", [0, 100_000, 900_000])
+def test_a_job_that_is_queued_again_does_not_start_within_the_second_in_which_its_run_was_killed(
+    late_us: int, held: bool
+) -> None:
+    world = World()
+    number = world.slurm.submit_together({"nodes": 2}, {"nodes": 1}, run_s=6)
+    world.slurm.submit(run_s=6)
+    world.go(5)
+    world.slurm.tick(late_us)
+    killed_us = world.clock.at_us
+    for one in (number, 3):
+        world.slurm.requeue(one, held=held)
+    world.go(3)  # a driver that begins anew waits, too
+    world.driver.acting.close()
+    world.driver = world.make()
+    world.until_done()
+    assert world.states() == {"COMPLETED"}
+    again_us = [job.starts[1][0] - killed_us for job in world.slurm.jobs.values()]
+    assert min(again_us) >= 1_000_000
+    assert max(again_us) <= 4_000_000
+
+
 def test_an_earlier_place_of_ours_is_not_taken_for_what_a_job_asks_when_a_later_one_was_never_given() -> None:
     world = World(pools=POOL)
     world.slurm.submit(run_s=5, comment="nvme=100")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import Any
 
@@ -117,14 +118,17 @@ def test_a_driver_that_dies_between_two_bindings_goes_on_with_them(
         bed.add_nodes([f"{zone}{i}" for i in range(3)], SIZE, labels={"zone": zone})
     add_group(bed, "gang", 6)
     add_members(bed, "gang", 6, affinity={**anti("a"), **together("zone")} if after == 0 else anti("a"))
-    bind, left = starting.bind, after
+    bind, begun, done = starting.bind, 0, 0
 
     async def breaks(*args: Any) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
+        nonlocal begun, done
+        begun += 1
+        if begun > after:
+            while done < after:  # those before it are under way
+                await asyncio.sleep(0.01)
             raise Killed
         await bind(*args)
+        done += 1
 
     monkeypatch.setattr(starting, "bind", breaks)
     with DrivenPods(bed) as driven:

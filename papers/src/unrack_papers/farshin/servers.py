@@ -92,11 +92,11 @@ def asked_by(path: str | None, seed: int) -> Asked:
         Its servers have no SLOs, or ask for more than SLOs.
     """
     if path is None:
-        from unrack import servers
+        from unrack_papers.workloads.server_generator import servers
 
         jobs = servers(COUNT, seed=seed).jobs
     else:
-        from unrack.workload import read_servers
+        from unrack_papers.workloads.servers_json import read_servers
 
         jobs = read_servers(path).jobs
     slo = jobs.slo
@@ -122,7 +122,7 @@ def _place(supply: Supply, asks: Asked, rule: str) -> _Found:
 
         found = place_batch(supply, asks, effort_s=EFFORT_S)
         return _Found(found.allocation, found.wall_s, not found.cut)
-    from unrack.solver import place_one_by_one
+    from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 
     times = []
     for _ in range(REPEATS):

@@ -9,8 +9,9 @@ import numpy as np
 from unrack.cluster import names_of_clusters
 from unrack.errors import InputError
 from unrack.jit import Bools
-from unrack.policy import Refusals
-from unrack.solver import NOWHERE, Allocation, Asked, OneByOne, Supply, least_price, least_prices, timed
+from unrack.solver import NOWHERE, Allocation, Asked, Supply, least_price, least_prices, timed
+from unrack_papers.servers.allocator.one_by_one import OneByOne
+from unrack_papers.servers.allocator.refusals import Refusals
 from unrack_papers.servers.answer import PlacedServers
 from unrack_papers.servers.batch.effort import Part
 from unrack_papers.servers.batch.running.moves import Step

@@ -10,10 +10,10 @@ import numpy as np
 
 from unrack import Cluster
 from unrack.jit import Ints
-from unrack.policy import CoreSet
 from unrack.solver import Allocation, Asked, Supply
 from unrack_papers.servers.batch.running.moves import Step
 from unrack_papers.servers.request import Request
+from unrack_papers.torus import CoreSet
 
 
 @dataclass(frozen=True, eq=False)

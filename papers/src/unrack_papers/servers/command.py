@@ -115,7 +115,8 @@ def place(
 def _inputs(files: list[Path], cluster: str | None) -> tuple[Cluster, dict[str, Any]]:
     """The data centre, and the content of the last file, which has the request."""
     from unrack import Cluster
-    from unrack.cluster import PRESETS, is_published
+    from unrack.cluster import PRESETS
+    from unrack_papers.servers.published_json import is_published
 
     if len(files) > 2 or (len(files) == 2 and cluster is not None):
         raise InputError("unrack place", f"{len(files)} files", "a data centre and a request, or one file with both")
@@ -157,7 +158,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _centre(content: dict[str, Any], path: Path) -> Cluster:
     from unrack import Cluster
-    from unrack.cluster import is_published, published_cluster
+    from unrack_papers.servers.published_json import is_published, published_cluster
 
     if is_published(content):
         _refuse_others(content, (*ASKED, *KEYS), path)

@@ -12,15 +12,18 @@ from unrack import Cluster
 from unrack.cluster import names_of_clusters
 from unrack.errors import InputError, PolicyError, RefusedError, check_choice
 from unrack.jit import Ints
-from unrack.policy import CoreSet, CoreTiles, Refusals, servers_in_order, supply_of
-from unrack.solver import NOWHERE, Allocation, OneByOne, least_price
+from unrack.policy import supply_of
+from unrack.solver import NOWHERE, Allocation, least_price
 from unrack_papers.servers.all_at_once import MOST_LOOKS, Repack, place_together
+from unrack_papers.servers.allocator.one_by_one import OneByOne
+from unrack_papers.servers.allocator.order import ORDERS, REQUEST, servers_in_order
+from unrack_papers.servers.allocator.refusals import Refusals
 from unrack_papers.servers.answer import PlacedServers
 from unrack_papers.servers.batch.solution import nowhere
 from unrack_papers.servers.request import Request, asked_of, read_request
+from unrack_papers.torus import CoreSet, CoreTiles
 
 SLO, FIRST_FIT, BEST_FIT, OPTIMAL = POLICIES = ("slo", "first-fit", "best-fit", "optimal")
-REQUEST, SLO_RATIO = ORDERS = ("request", "slo-ratio")
 
 
 def with_cores(
@@ -36,7 +39,7 @@ def with_cores(
     placed
         Where the servers are.
     rule
-        As of :class:`unrack.policy.CoreTiles`.
+        As of :class:`unrack_papers.torus.CoreTiles`.
     before
         Server → the cluster that it was in, and its cores; as :func:`read_cores` reads them.
     """

@@ -12,13 +12,14 @@ import polars as pl
 from pydantic import AliasChoices, Field, PlainValidator, TypeAdapter
 
 from unrack import Cluster
-from unrack.cluster import Id, names_of_clusters
+from unrack.cluster import names_of_clusters
 from unrack.errors import InputError
 from unrack.jit import Floats, Ints
 from unrack.policy import check_products, supply_of
 from unrack.solver import NOWHERE, Asked, asked
 from unrack.units import memory_mb
 from unrack.workload.generate import NO_CEILING, Strict, first_fault, tier_asks, validated
+from unrack_papers.servers.published_json import Id
 
 NAMES = {
     "cores": ("cores",),

@@ -12,7 +12,7 @@ from unrack.errors import ClusterError, InputError
 
 if TYPE_CHECKING:
     from unrack import Cluster
-    from unrack.solver import TorusPlacement
+    from unrack_papers.torus import TorusPlacement
 
 LONGEST_SIDE = 32
 """The most rows, and the most columns, of cores on a die, as in cluster files."""
@@ -31,7 +31,7 @@ def tiles(
     as_json: Json = False,
 ) -> None:
     """Choose cores of a die that are close together: the least sum of hops over all pairs, on a torus."""
-    from unrack import best_tiles, first_fit_tiles, quick_tiles
+    from unrack_papers.torus import best_tiles, first_fit_tiles, quick_tiles
 
     say_when_compiling()
     rows, columns = sides(torus, "ROWSxCOLUMNS")

@@ -11,9 +11,9 @@ import pytest
 from batch_systems import random_asked, random_supply
 
 from unrack.solver.clock import Clock
-from unrack.solver.servers.one_by_one import place_one_by_one
 from unrack.solver.servers.problem import Allocation, asked, regular_supply
-from unrack.solver.servers.ranking import cheapest
+from unrack.solver.servers.split import cheapest
+from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 from unrack_papers.servers.batch.bound import Bounds
 from unrack_papers.servers.batch.case import CEILING, CORES, FLOOR, MB, Case, make_case
 from unrack_papers.servers.batch.integer_programme import Programme

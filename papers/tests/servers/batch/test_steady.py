@@ -15,14 +15,14 @@ from batch_systems import random_asked, random_supply
 
 import unrack
 from unrack.solver import clock
-from unrack.solver.servers.one_by_one import place_one_by_one
 from unrack.solver.servers.problem import Asked, Supply
-from unrack.solver.torus import solve as torus
+from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 from unrack_papers.servers.batch import solve as batch
 from unrack_papers.servers.batch.constraint import place_cp
 from unrack_papers.servers.batch.running.repack import repack
 from unrack_papers.servers.batch.solution import Solution
 from unrack_papers.servers.batch.solve import place_batch
+from unrack_papers.torus import solve as torus
 
 pytestmark = pytest.mark.long
 

@@ -13,9 +13,8 @@ from numba.core import event
 
 from unrack.solver import clock
 from unrack.solver.clock import Clock, timed
-from unrack.solver.servers.one_by_one import OneByOne, place_one_by_one
 from unrack.solver.servers.problem import Allocation, Asked, Supply
-from unrack.solver.torus.solve import best_tiles
+from unrack_papers.servers.allocator.one_by_one import OneByOne, place_one_by_one
 from unrack_papers.servers.batch import search, solve
 from unrack_papers.servers.batch.constraint import place_cp
 from unrack_papers.servers.batch.effort import efforts, until_up
@@ -23,6 +22,7 @@ from unrack_papers.servers.batch.pack import anneal
 from unrack_papers.servers.batch.running.repack import repack
 from unrack_papers.servers.batch.solution import Solution, objective
 from unrack_papers.servers.batch.solve import place_batch
+from unrack_papers.torus.solve import best_tiles
 
 
 class Time:

@@ -236,15 +236,16 @@ def from_rows(job: int, rows: Ints, claims: Ints, places: int) -> Lease:
     >>> again.rows.tolist(), again.borrowed.tolist(), again.claims.tolist()
     ([[4, 1, 2, 8, 3]], [[4, 0, 5], [4, 1, 5]], [])
     """
-    lent = rows[:, TASKS] < 0
-    if not lent.any():
+    own = int(np.count_nonzero(rows[:, TASKS] >= 0))  # these come first
+    if own == len(rows):
         return Lease(job, rows.copy(), claims=claims.copy())
-    loans = rows[lent]
-    count = loans[:, NODES]
-    borrowed = np.stack(
-        [np.repeat(-1 - loans[:, TASKS], count), nodes_of(loans), np.repeat(loans[:, LOCAL_MB], count)], axis=1
-    )
-    return Lease(job, rows[~lent], borrowed, claims=claims[claims[:, PLACE] < places])
+    loans = rows[own:]
+    if (loans[:, NODES] > 1).any():
+        loans = np.repeat(loans, loans[:, NODES], axis=0)
+        loans[:, FIRST] = nodes_of(rows[own:])
+    borrowed = loans[:, [TASKS, FIRST, LOCAL_MB]]
+    borrowed[:, 0] = -1 - borrowed[:, 0]
+    return Lease(job, rows[:own].copy(), borrowed, claims=claims[claims[:, PLACE] < places])
 
 
 @compiled
@@ -260,7 +261,7 @@ def with_loans(
     -------
     rows : int64[rows, 5]
     at : int64[2, jobs]
-        The first row of each job that runs, and how many it has.
+        The first row of each job that runs, and how many it has; of others anything.
     claims : int64[claims, 2]
     at : int64[2, jobs]
     """
@@ -274,8 +275,8 @@ def with_loans(
             lent = use[AT, entry] != use[FOR, entry]
             rows, more = rows + lent, more + lent
             entry = use[NEXT_OF, entry]
-    found, at = np.empty((rows, 5), np.int64), np.zeros_like(lease_at)
-    held, held_at = np.empty((more, 2), np.int64), np.zeros_like(lease_at)
+    found, at = np.empty((rows, 5), np.int64), np.empty_like(lease_at)  # filled, these would take most of the time
+    held, held_at = np.empty((more, 2), np.int64), np.empty_like(lease_at)
     row = claim = 0
     for i in range(count):
         job = running[OF_JOB, i]

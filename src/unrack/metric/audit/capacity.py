@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,9 +11,8 @@ from numpy.typing import NDArray
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Ints
 from unrack.metric.audit.tables import Tables, Violation, whole
+from unrack.steps import changed, each_of, levels, spells
 
-END, REPAIR, FAIL, START = range(4)
-"""What happens first at one time; what lasts no time is left out."""
 NOTHING, CORES, MEMORY, OFFLINE = range(4)
 MANY = 2**31 - 1
 """More cores than any node has."""
@@ -37,16 +37,6 @@ def narrow(placed: NDArray[Any], lent: Ints) -> NDArray[np.int32]:
 def narrow_order(values: Ints) -> NDArray[np.int32]:
     """int32[rows]: the rows in ascending order of a column."""
     return np.argsort(values, kind="stable").astype(np.int32)
-
-
-def timeline(start: Ints, end: Ints, down: Ints) -> Ints:
-    """int64[3, events]: time, what happens, and to which row (or which of the downs), in order."""
-    rows, downs = np.flatnonzero(end > start), np.flatnonzero(down[2] > down[1])
-    time = np.concatenate([end[rows], down[2, downs], down[1, downs], start[rows]])
-    what = np.repeat([END, REPAIR, FAIL, START], [len(rows), len(downs), len(downs), len(rows)])
-    which = np.concatenate([rows, downs, downs, rows])
-    order = np.argsort(time * 4 + what, kind="stable")
-    return np.stack([time[order], what[order], which[order]])
 
 
 def node_violation(t: Tables) -> Violation | None:
@@ -85,8 +75,11 @@ def node_violation(t: Tables) -> Violation | None:
     del first, count, cores, mb
     free = np.stack([t.cluster.cores, t.cluster.memory_mb])
     found = np.zeros(3, np.int64)
-    no_time = np.zeros(0, np.int64)
-    kind = _sweep_nodes(timeline(no_time, no_time, t.down), held, t.down[0], free, found)
+    off, *ends = t.down[:, t.down[2] > t.down[1]]
+    when, step = np.concatenate(ends), np.repeat([1, -1], len(off))
+    order = np.lexsort((step, when))  # what is repaired and fails at one time is first up, then down
+    downs = np.stack([when, step, np.tile(off, 2)])[:, order]
+    kind = _sweep_nodes(downs, held, free, found)
     if kind == NOTHING:
         return None
     time, node, row = found.tolist()
@@ -113,10 +106,10 @@ def _change(held: _Held, row: int, step: int, free: Ints, used: Ints, down: Ints
 
 
 @compiled
-def _sweep_nodes(downs: Ints, held: _Held, down_node: Ints, free: Ints, found: Ints) -> int:
+def _sweep_nodes(downs: Ints, held: _Held, free: Ints, found: Ints) -> int:
     """Go through the events in order; the kind of the first violation, with time, node and row in ``found``.
 
-    ``downs``: the failures and repairs, as :func:`timeline` gives them.
+    ``downs``: int64[3, events], time, 1 (fails) or -1 (is repaired) and node, in order.
     """
     down = np.zeros(free.shape[1], np.int64)
     used = np.zeros(free.shape[1], np.int64)
@@ -136,11 +129,11 @@ def _sweep_nodes(downs: Ints, held: _Held, down_node: Ints, free: Ints, found: I
                 _change(held, ended, 1, free, used, down, found)
             e += 1
         if d < last and downs[0, d] == now:
-            node = down_node[downs[2, d]]
-            if downs[1, d] == FAIL and used[node] > 0:
+            node = downs[2, d]
+            if downs[1, d] > 0 and used[node] > 0:
                 found[0], found[1], found[2] = now, node, -1
                 return OFFLINE
-            down[node] += 1 if downs[1, d] == FAIL else -1
+            down[node] += downs[1, d]
             d += 1
             continue
         kind = _change(held, row, -1, free, used, down, found)
@@ -151,46 +144,24 @@ def _sweep_nodes(downs: Ints, held: _Held, down_node: Ints, free: Ints, found: I
     return NOTHING
 
 
-PROBLEMS = (
-    "",
-    "device {device} is held although node {node}, in which it sits, is down",
-    "device {device} is in two compositions at once",
-    "the jobs that share device {device} see it split or composed in different ways",
-    "device {device} has more jobs than its pool or its split allows",
-    "jobs hold more of device {device} than it has",
-    "device {device} is attached to several nodes at once",
-)
-DOWN, TWICE, DIFFERENT, CROWDED, FULL, SEVERAL = range(1, len(PROBLEMS))
-
-
-class _Uses(NamedTuple):
-    first: Ints  # the devices of share i are devices[first[i]:first[i + 1]]
-    devices: Ints
-    composition: Ints
-    parts: Ints
-    node: Ints
-    amounts: Ints  # int64[quantities, shares]
-    governed: Bools  # of the same shape: by the model of the share's job
-
-
 def device_violation(t: Tables) -> Violation | None:
     """The first moment at which a device is held as it cannot be."""
     if t["shares"].height == 0:
         return None
     devices, s = t.cluster.devices, t["shares"]
-    size = whole(s["devices"].list.len())
+    size, parts, node = whole(s["devices"].list.len()), whole(s["parts"]), whole(s["node"])
     held = whole(s["devices"].list.explode(keep_nulls=False, empty_as_null=False))
     first = np.concatenate([[0], size.cumsum()])
     if (size == 0).any() or ((held < 0) | (held >= len(devices))).any():
         return Violation("a share is of a device that does not exist")
-    leader, node = held[first[:-1]], whole(s["node"])
-    kind, pool = devices.kind[leader], devices.pool[leader]
+    leader = held[first[:-1]]
+    pool = devices.pool[leader]
     pools = np.array([(p.single, p.compose, p.share, p.split) for p in devices.pools], np.int64)
     allowed = np.stack([
         (node >= 0) & (node < len(t.cluster)),
         devices.reach[pool, np.clip(node, 0, len(t.cluster) - 1)],
         size <= pools[pool, 1],
-        whole(s["parts"]) <= pools[pool, 3],
+        parts <= pools[pool, 3],
         np.logical_and.reduceat(devices.pool[held] == np.repeat(pool, size), first[:-1]),
     ])  # fmt: skip
     wrong = np.flatnonzero(~allowed.all(axis=0))
@@ -199,87 +170,79 @@ def device_violation(t: Tables) -> Violation | None:
         which = s["devices"][i].to_list()
         what = f"{t.name(t.shared.job[i])} holds devices {which} on node {node[i]}, as their pool forbids"
         return Violation(what, int(t.shared.start[i]))
-    uses = _Uses(first, held, whole(s["composition"]), whole(s["parts"]), node, *_amounts(t, kind))
-    events = timeline(t.shared.start, t.shared.end, t.down)
-    found = np.zeros(3, np.int64)
-    verdict = _sweep_devices(
-        events, uses, t.down[0], devices.home, devices.pool, pools, devices.capacity, len(t.cluster), found
-    )
-    if not verdict:
+    own, row = t.shared, np.repeat(np.arange(len(size)), size)
+    row, held = (values[(own.end > own.start)[row]] for values in (row, held))
+    span, alone = (own.start[row], own.end[row]), np.where(pools[pool, 0] > 0, node, -1)
+    most = np.where(parts > 0, np.minimum(parts, pools[pool, 2]), pools[pool, 2])
+    composition, ways = whole(s["composition"])[row], np.stack([size, parts])[:, row]
+    found = {
+        "device {device} is held although node {node}, in which it sits, is down": _down(t, held, span),
+        "device {device} is in two compositions at once": _apart(held, composition, span),
+        "the jobs that share device {device} see it split or composed in different ways": _apart(held, ways, span),
+        "device {device} has more jobs than its pool or its split allows":
+            _over(held, span, np.ones_like(held), most[row]),
+        "jobs hold more of device {device} than it has": [*_too_much(t, leader, first)],
+        "device {device} is attached to several nodes at once": _apart(held, alone[row], span),
+    }  # fmt: skip
+    moments = [(time, device, words) for words, wrong in found.items() for time, device in wrong]
+    if not moments:
         return None
-    time, device, _ = found.tolist()
-    return Violation(PROBLEMS[verdict].format(device=device, node=devices.home[device]), time)
+    time, device, words = min(moments, key=lambda one: one[0])
+    return Violation(words.format(device=device, node=devices.home[device]), time)
 
 
-def _amounts(t: Tables, kind: Ints) -> tuple[Ints, Bools]:
-    """int64 and bool[quantities, shares]: what shares hold of each quantity, and what models govern."""
-    most, count = t.cluster.devices.capacity.shape[0], t["shares"].height
-    amounts, governed = np.zeros((most, count), np.int64), np.zeros((most, count), np.bool_)
-    column = t["shares"]["amounts"]
-    for q in range(most):
-        amounts[q] = whole(column.list.get(q, null_on_oob=True).fill_null(0))
-    if t.pace is not None:
-        model = t.pace.model[kind, np.maximum(t.shared.job, 0)]
-        governed = (model >= 0) & t.pace.governed[np.maximum(model, 0)].T
-    return amounts, np.ascontiguousarray(governed)
+Moment = tuple[int, int]
+"""When something is wrong, µs, and with which device."""
+Span = tuple[Ints, Ints]
+"""int64[uses], twice: from when until when."""
 
 
-@compiled
-def _sweep_devices(
-    events: Ints, u: _Uses, down_node: Ints, home: Ints, pool_of: Ints, pools: Ints, capacity: Ints, nodes: int,
-    found: Ints,
-) -> int:  # fmt: skip
-    """Go through the events in order; the kind of the first violation, with time, device and share in ``found``."""
-    count, quantities = len(home), capacity.shape[0]
-    down, sharers = np.zeros(nodes, np.int64), np.zeros(count, np.int64)
-    composition, size, parts, node = (
-        np.full(count, -1, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
+def _first(wrong: Bools, when: Ints, device: Ints) -> list[Moment]:
+    """The first wrong moment; none."""
+    rows = np.flatnonzero(wrong)
+    at = rows[np.argmin(when[rows])] if len(rows) else 0
+    return [(int(when[at]), int(device[at]))] if len(rows) else []
+
+
+def _over(device: Ints, span: Span, amount: Ints, most: Ints) -> list[Moment]:
+    """When the uses of a device sum to more than there may be; ``most``: int64[uses], the same for all at one time."""
+    key, of = np.unique(np.stack([device, most]), axis=1, return_inverse=True)
+    thing, when, level = levels(of.reshape(-1), *span, amount)
+    return _first(level > key[1, thing], when, key[0, thing])
+
+
+def _apart(device: Ints, value: Ints, span: Span) -> list[Moment]:
+    """When a device is used in several ways at once, by a value, or several, that each use says."""
+    key, of = np.unique(np.vstack([device, value]), axis=1, return_inverse=True)
+    thing, when, change = spells(of.reshape(-1), *span)
+    used, when, ways = changed(key[0, thing], when, change)
+    return _first(ways > 1, when, used)
+
+
+def _down(t: Tables, device: Ints, span: Span) -> list[Moment]:
+    """When a device is held although the node in which it sits is down."""
+    home = t.cluster.devices.home
+    order = np.argsort(home, kind="stable")
+    low, high = (np.searchsorted(home[order], t.down[0], side) for side in ("left", "right"))
+    which, row = each_of(low, high - low)
+    start, end = (np.concatenate([mine, off[which]]) for mine, off in zip(span, t.down[1:], strict=True))
+    kind = np.repeat([1, 0], [len(device), len(row)])
+    used, when, (holds, down) = levels(
+        np.concatenate([device, order[row]]), start, end, np.stack([kind, 1 - kind])
     )  # fmt: skip
-    held = np.zeros((quantities, count), np.int64)
-    for e in range(events.shape[1]):
-        what, which = events[1, e], events[2, e]
-        found[0], found[2] = events[0, e], which
-        if REPAIR <= what <= FAIL:
-            down[down_node[which]] += 1 if what == FAIL else -1
-            if what == FAIL:
-                for device in range(count):
-                    found[1] = device
-                    if home[device] == down_node[which] and sharers[device] > 0:
-                        return DOWN
-            continue
-        leader = u.devices[u.first[which]]
-        pool = pool_of[leader]
-        for k in range(u.first[which], u.first[which + 1]):
-            device = u.devices[k]
-            found[1] = device
-            if what == END:
-                sharers[device] -= 1
-                continue
-            if home[device] >= 0 and down[home[device]] > 0:
-                return DOWN
-            if sharers[device] == 0:
-                composition[device], size[device] = u.composition[which], u.first[which + 1] - u.first[which]
-                parts[device], node[device] = u.parts[which], u.node[which]
-            if composition[device] != u.composition[which]:
-                return TWICE
-            if size[device] != u.first[which + 1] - u.first[which] or parts[device] != u.parts[which]:
-                return DIFFERENT
-            if pools[pool, 0] and node[device] != u.node[which]:
-                return SEVERAL
-            sharers[device] += 1
-            if sharers[device] > pools[pool, 2] or (parts[device] > 0 and sharers[device] > parts[device]):
-                return CROWDED
-        found[1] = leader
-        for q in range(quantities):
-            held[q, leader] += -u.amounts[q, which] if what == END else u.amounts[q, which]
-            installed = 0
-            for k in range(u.first[which], u.first[which + 1]):
-                installed += capacity[q, u.devices[k]]
-            if what == END:
-                continue
-            if parts[leader] > 0:
-                if u.amounts[q, which] > installed // parts[leader]:
-                    return FULL
-            elif held[q, leader] > installed and not u.governed[q, which]:
-                return FULL
-    return 0
+    return _first((holds > 0) & (down > 0), when, used)
+
+
+def _too_much(t: Tables, leader: Ints, first: Ints) -> Iterator[Moment]:
+    """When jobs hold more of a composition than its devices have, but for quantities that a model governs."""
+    devices, s, own = t.cluster.devices, t["shares"], t.shared
+    parts, lasts = whole(s["parts"]), own.end > own.start
+    held = whole(s["devices"].list.explode(keep_nulls=False, empty_as_null=False))
+    span, model = (own.start, own.end), None if t.pace is None else t.pace.model[devices.kind[leader], own.job.clip(0)]
+    for q, capacity in enumerate(devices.capacity):
+        amount = whole(s["amounts"].list.get(q, null_on_oob=True).fill_null(0))
+        installed = np.add.reduceat(capacity[held], first[:-1])
+        yield from _first(lasts & (parts > 0) & (amount > installed // parts.clip(1)), own.start, leader)
+        if model is not None and t.pace is not None:
+            amount = np.where((model >= 0) & t.pace.governed[model.clip(0), q], 0, amount)
+        yield from _over(leader, span, np.where(lasts & (parts == 0), amount, 0), installed)

@@ -9,8 +9,8 @@ import polars as pl
 
 from unrack.cluster.pools.pool import Devices
 from unrack.kernels.arrays import Bools, Floats, Ints
-from unrack.metric.metric import Window
-from unrack.steps import Changes, each_of, levels, spans, spells, summed
+from unrack.metric.metric import Window, ratio
+from unrack.steps import Changes, areas_of, each_of, levels, spans, spells, summed
 
 SCHEMA = {"time_s": pl.Float64, "devices_used": pl.Int64, "compositions": pl.Int64, "sharers": pl.Int64}
 
@@ -158,57 +158,44 @@ def per_device(shares: pl.DataFrame) -> tuple[Ints, Floats, Floats]:
     return ids, np.repeat(start, sizes), np.repeat(end, sizes)
 
 
+def asked_steps(shares: pl.DataFrame, jobs: pl.DataFrame, devices: Devices, kind: str, quantity: str) -> pl.DataFrame:
+    """What :func:`held_steps` says of what the jobs that have devices of a kind ask of a quantity.
+
+    ``shares``: those of the kind; ``jobs``: with the column of the quantity, or without where no job asks for it.
+    """
+    column, number = f"{kind}.{quantity}", devices.kinds.index(kind)
+    capacity = np.where(devices.kind == number, devices.capacity[devices.quantities[number].index(quantity)], 0)
+    if column not in jobs.columns:
+        return held_steps(shares, np.zeros(len(shares), np.int64), capacity)
+    asked = shares.join(jobs.select("job", column), on="job", how="left", maintain_order="left")
+    return held_steps(shares, asked[column].fill_null(0).to_numpy(), capacity)
+
+
 def pool_metrics(window: Window) -> dict[str, float | None]:
     """Metrics of every kind of device; the names are those of ``KIND_METRICS`` with the kind put in."""
     values: dict[str, float | None] = {}
     if "shares" not in window.tables:
         return values
     jobs, shares, devices = window.tables["jobs"], window.tables["shares"], window.cluster.devices
-    length = window.length_s
+
+    def areas(steps: pl.DataFrame, *columns: str) -> list[float]:
+        return list(areas_of(steps, columns, window.start_s, window.end_s).values())
+
     for kind, quantities in zip(devices.kinds, devices.quantities, strict=True):
-        count = len(devices.of_kind(kind))
-        steps = pool_steps(shares, kind, count)
-        lengths = window.lengths(steps["time_s"].to_numpy())
-        used, groups = (steps[name].to_numpy() for name in ("devices_used", "compositions"))
-        some, size = float(lengths @ (used > 0)), float(lengths @ _per(used, groups))
-        sharers = float(lengths @ _per(steps["sharers"].to_numpy(), groups))
-        values[f"used_{kind}"] = float(lengths @ used) / (count * length) if length > 0 else None
-        values[f"composition_size_{kind}"] = size / some if some else None
-        values[f"sharing_{kind}"] = sharers / length if length > 0 else None
-        own = shares.filter(pl.col("kind") == kind)
+        count, own = len(devices.of_kind(kind)), shares.filter(pl.col("kind") == kind)
+        some, groups = pl.col("devices_used") > 0, pl.max_horizontal("compositions", pl.lit(1))
+        steps = pool_steps(shares, kind, count).with_columns(
+            some=some.cast(pl.Int64), size=pl.col("devices_used") / groups, each=pl.col("sharers") / groups
+        )
+        used, in_use, size, each = areas(steps, "devices_used", "some", "size", "each")
+        length = max(window.length_s, 0.0)
+        values[f"used_{kind}"] = ratio(used, count * length)
+        values[f"composition_size_{kind}"] = ratio(size, in_use)
+        values[f"sharing_{kind}"] = ratio(each, length)
         lost = stranded_of(own, kind, jobs, window.tables["placements"], devices, window.cluster.cores)
-        values[f"stranded_{kind}"] = None
-        if lost is not None and length > 0:
-            area = float(window.lengths(lost["time_s"].to_numpy()) @ lost["stranded"].to_numpy())
-            values[f"stranded_{kind}"] = area / (count * length)
-        asked = own.join(jobs.select("job", pl.col(f"^{kind}\\..*$")), on="job", how="left")
-        lasts = _overlap(*spans(own), window)
-        in_use = _installed_in_use(own, window)
-        for q, name in enumerate(quantities):
-            column = f"{kind}.{name}"
-            amounts = asked[column].to_numpy().astype(np.float64) if column in asked.columns else np.zeros(len(own))
-            held, installed = float(amounts @ lasts), devices.installed(kind, name)
-            values[f"asked_{kind}_{name}"] = held / (installed * length) if installed and length > 0 else None
-            values[f"fragmentation_{kind}_{name}"] = 1 - held / in_use[q] if in_use[q] > 0 else None
+        values[f"stranded_{kind}"] = None if lost is None else ratio(areas(lost, "stranded")[0], count * length)
+        for name in quantities:
+            held, there = areas(asked_steps(own, jobs, devices, kind, name), "held", "installed")
+            values[f"asked_{kind}_{name}"] = ratio(held, devices.installed(kind, name) * length)
+            values[f"fragmentation_{kind}_{name}"] = 1 - held / there if there > 0 else None
     return values
-
-
-def _overlap(start: Floats, end: Floats, window: Window) -> Floats:
-    """float64[n]: for how long each span lies within the window."""
-    lasts: Floats = np.maximum(np.minimum(end, window.end_s) - np.maximum(start, window.start_s), 0.0)
-    return lasts
-
-
-def _per(counts: Ints, groups: Ints) -> Floats:
-    """float64[n]: counts per composition in use; 0 while none is."""
-    return np.divide(counts.astype(np.float64), groups, out=np.zeros(len(counts)), where=groups > 0)
-
-
-def _installed_in_use(own: pl.DataFrame, window: Window) -> list[float]:
-    """Per quantity: the integral of what the devices in use have."""
-    capacity = window.cluster.devices.capacity
-    device, when, level = levels(*per_device(own))
-    if len(device) == 0:
-        return [0.0] * len(capacity)
-    lasts = np.where(level > 0, _overlap(when, np.append(when[1:], np.inf), window), 0.0)
-    return [float(row[device] @ lasts) for row in capacity]

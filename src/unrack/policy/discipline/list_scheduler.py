@@ -100,7 +100,9 @@ class ListScheduler(AnyResource):
 
     def begin(self, view: View) -> ListNotes:
         """Nothing was seen yet."""
-        return ListNotes.begin(view, *self.how(view))
+        notes = ListNotes.begin(view, *self.how(view))
+        notes.later = self.backfill == "easy" or bool(view.cluster.places.windows)
+        return notes
 
     def decide(self, view: View, memory: ListNotes, now: int) -> tuple[list[Decision], ListNotes]:
         """Start what may start now; turn away the rest if none waits."""
@@ -110,9 +112,14 @@ class ListScheduler(AnyResource):
         decisions: list[Decision] = self.by_rule(view, memory, starts)
         if not self.wait and view.waiting > len(starts):
             started = {start.lease.job for start in starts}
-            reason = Reason(Code.NO_ROOM, "a place when it came")
-            decisions += [Reject(job, reason) for job in view.queue.tolist() if job not in started]
+            away = [job for job in view.queue.tolist() if job not in started]
+            decisions += [Reject(job, self._refusal(view, memory, job, now, bool(starts))) for job in away]
         return decisions, memory
+
+    def _refusal(self, view: View, memory: ListNotes, job: int, now: int, others: bool) -> Reason:
+        """Why a job is turned away: of memory that may be elsewhere in detail; ``others``: others start before it."""
+        lacks = None if others or not self.lends else self.placement.why(view, self.notes(view, memory), job, now)
+        return lacks or Reason(Code.NO_ROOM, "a place when it came")
 
     def _starts(self, view: View, memory: ListNotes, now: int) -> list[Start]:
         if self.nothing_new(view, memory, now):

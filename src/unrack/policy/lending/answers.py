@@ -12,7 +12,6 @@ import numpy as np
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
-from unrack.kernels.ordering import order_of
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.policy.columns import Gang, gang_of
@@ -50,10 +49,9 @@ from unrack.policy.discipline.walk import (
 from unrack.policy.discipline.walk import CLAIMS as CLAIMS_USED
 from unrack.policy.discipline.walk import ROWS as ROWS_USED
 from unrack.policy.discipline.walk import STAGE as WALK_STAGE
-from unrack.policy.lending.lease_kernel import Asker, Leases, LeaseSpan, place_job, spread
+from unrack.policy.lending.borrowing import cores_of_idle
+from unrack.policy.lending.lease_kernel import Asker, Leases, place_job
 from unrack.policy.lending.lender_cost import LendingTerms
-from unrack.policy.placement.node_kernel import add_node
-from unrack.policy.placement.node_kernel import place_job as place_on_nodes
 
 
 class Moment(NamedTuple):
@@ -68,54 +66,41 @@ class Moment(NamedTuple):
 
 @inlined
 def placed(
-    job: int, now: int, running: int, whole: bool, terms: LendingTerms, aware: Any, moment: Moment, sky: Any
-) -> tuple[Leases, LeaseSpan]:  # fmt: skip
-    """Rows and loans for a job that would start ``now``; ``row_end`` -1: it has no place."""
-    free, zero, none = moment.free, 0, np.empty(0, np.int64)
+    job: int, now: int, running: int, whole: bool, terms: LendingTerms, aware: Any, look: bool, moment: Moment, sky: Any
+) -> tuple[Leases, int, int]:  # fmt: skip
+    """Rows and loans for a job that would start ``now``, and how many; -1 rows: it has no place.
+
+    ``look``: as of :func:`unrack.policy.lending.lease_kernel.spread`.
+    """
+    free, none = moment.free, np.empty(0, np.int64)
     nodes, installed = free.shape[1], usable(job, now, sky)
     tasks, cores, mb, us = gang_of(sky.asks, job)
     asker = Asker(job, now, sky.running, running, tasks, cores, mb, max(1, us), none, none, moment.lendable)
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
-    if whole:
-        span = LeaseSpan(zero, zero, zero, zero)
-        return out, place_job(terms, free, installed, sky.installed[0], asker, aware, out, span)
-    shown, cores_at = np.empty((2, nodes), np.int64), np.empty(nodes, np.int64)
+    cores_at = cores_of_idle(free, installed, terms.threshold_mb)
     slots = Slots(sky.slot, sky.place_of, sky.free_places, moment.first)
     places = sky.free_places.shape[0] - nodes
-    for node in range(nodes):
+    for node in range(0 if whole else nodes):
         is_open = lent_by(moment.left, moment.k, slots, places, node) <= sky.may_lend[node]
         cores_at[node] = free[CPU, node] if is_open and installed[CPU, node] > 0 else -1
-        shown[CPU, node], shown[MEM, node] = max(cores_at[node], 0), free[MEM, node] if is_open else 0
-    row, loan = -1, 0
-    if terms.rule >= 4:
-        row = place_on_nodes(shown, installed, tasks, cores, mb, False, 0, out.rows, 0)
-    if row < 0:
-        chosen, taken, local, loans = spread(terms, cores_at, free, sky.installed[0], asker, aware)
-        for i in range(chosen.shape[0]):
-            row = add_node(out.rows, 0, max(row, 0), chosen[i], taken[i], cores * taken[i], local[i])
-        borrower = np.empty(loans.shape[0], np.int64)
-        for i in range(loans.shape[0]):
-            borrower[i] = loans[i, BORROWER]
-        by_borrower = order_of(borrower)
-        for i in range(loans.shape[0]):
-            for c in range(3):
-                out.loans[i, c] = loans[by_borrower[i], c]
-        loan = loans.shape[0]
-    return out, LeaseSpan(0, row, 0, loan)
+    rows, loans = place_job(terms, free, sky.installed[0], cores_at, whole, 0, asker, aware, look, out)
+    return out, rows, loans
 
 
 @inlined
-def write(job: int, out: Leases, span: LeaseSpan, sky: Any, rows: Ints, row: int, claims: Ints, claim: int) -> None:
+def write(
+    job: int, out: Leases, count: int, loans: int, sky: Any, rows: Ints, row: int, claims: Ints, claim: int
+) -> None:
     """Write what was found, from ``row`` and ``claim`` on: rows, what is claimed anywhere, and loans as both."""
-    for r in range(span.row_end):
+    for r in range(count):
         for c in range(5):
             rows[row + r, c] = out.rows[r, c]
-    row += span.row_end
+    row += count
     for c in range(sky.fixed_at[0, job], sky.fixed_at[1, job]):
         claims[claim, 0], claims[claim, 1] = sky.fixed[c, 0], sky.fixed[c, 1]
         claim += 1
     first = sky.free_places.shape[0] - sky.installed.shape[2]
-    for i in range(span.loan_end):
+    for i in range(loans):
         borrower, lender, mb = out.loans[i, BORROWER], out.loans[i, LENDER], out.loans[i, LOAN_MB]
         rows[row + i, FIRST], rows[row + i, NODES], rows[row + i, TASKS] = lender, 1, -1 - borrower
         rows[row + i, CORES], rows[row + i, LOCAL_MB] = 0, mb
@@ -143,12 +128,12 @@ def choose(order: Ints, running: int, whole: bool, terms: LendingTerms, aware: A
     for node in range(nodes if whole else 0):  # where another starts, the job itself cannot run
         free[MEM, node] = most[node]
     moment = Moment(free, low, 0, sky.total.shape[2], most[:0] if whole else most)
-    out, span = placed(job, sky.times[cursor[STEP]], running, whole, terms, aware, moment, sky)
+    out, count, loans = placed(job, sky.times[cursor[STEP]], running, whole, terms, aware, False, moment, sky)
     cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
-    if span.row_end >= 0:
-        write(job, out, span, sky, sky.new_rows, cursor[ROWS], sky.new_claims, cursor[CLAIMS])
-        cursor[ROWS_CHOSEN] = span.row_end + span.loan_end
-        cursor[CLAIMS_CHOSEN] = sky.fixed_at[1, job] - sky.fixed_at[0, job] + span.loan_end
+    if count >= 0:
+        write(job, out, count, loans, sky, sky.new_rows, cursor[ROWS], sky.new_claims, cursor[CLAIMS])
+        cursor[ROWS_CHOSEN] = count + loans
+        cursor[CLAIMS_CHOSEN] = fixed + loans
         cursor[LENGTH_CHOSEN] = us
     return 0
 
@@ -164,20 +149,20 @@ def answer(now: int, running: int, whole: bool, terms: LendingTerms, aware: Any,
     at, claim, none = walk[ROWS_USED], walk[CLAIMS_USED], np.empty(0, np.int64)
     if walk[WALK_STAGE] == PLACED:
         moment = Moment(sky.now, sky.left, 0, 0, none)
-        out, span = placed(job, now, running, whole, terms, aware, moment, sky)
-        if span.row_end < 0:
+        out, count, loans = placed(job, now, running, whole, terms, aware, False, moment, sky)
+        if count < 0:
             sky.refused[sky.kind[job]] = 1
             return
-        write(job, out, span, sky, sky.out, at, sky.new_claims, claim)
-        walk[FOUND] = at + span.row_end + span.loan_end
-        walk[CLAIMS_FOUND] = claim + sky.fixed_at[1, job] - sky.fixed_at[0, job] + span.loan_end
+        write(job, out, count, loans, sky, sky.out, at, sky.new_claims, claim)
+        walk[FOUND] = at + count + loans
+        walk[CLAIMS_FOUND] = claim + sky.fixed_at[1, job] - sky.fixed_at[0, job] + loans
         walk[HELD_US] = max(1, gang_of(sky.asks, job).us)
         return
     walk[ANSWER] = 1
     h = walk[JUDGING]
     later = Moment(sky.then[h], sky.left, 1 + h, 0, none)
     if walk[WALK_STAGE] == SOUGHT:
-        walk[ANSWER] = placed(job, walk[TIME], running, whole, terms, None, later, sky)[1].row_end >= 0
+        walk[ANSWER] = placed(job, walk[TIME], running, whole, terms, aware, True, later, sky)[1] >= 0
     elif sky.heads[h, SHADOW] >= 0 and now + walk[HELD_US] > sky.heads[h, SHADOW]:
         asked = gang_of(sky.asks, job)
         head = Gang(asked.tasks, asked.cores, 0, asked.us)
@@ -187,6 +172,6 @@ def answer(now: int, running: int, whole: bool, terms: LendingTerms, aware: Any,
         total = usable(job, sky.heads[h, SHADOW], sky)
         take_then(head, total, whole, False, h, taken, 0, -1, sky)
         fits = sky.heads[h, ROOM] >= head.tasks and claims_fit(sky.left, 1 + h, slots, wanted)
-        if not fits or placed(job, sky.heads[h, SHADOW], running, whole, terms, None, later, sky)[1].row_end < 0:
+        if not fits or placed(job, sky.heads[h, SHADOW], running, whole, terms, aware, True, later, sky)[1] < 0:
             take_then(head, total, whole, False, h, taken, 0, 1, sky)
             walk[ANSWER] = 0

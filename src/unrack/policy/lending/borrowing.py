@@ -15,7 +15,6 @@ from unrack.kernels.ordering import order_of
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import FIRST, NODES, TASKS
 from unrack.policy.lending.lender_cost import LendingTerms
-from unrack.policy.placement.node_kernel import tasks_on
 
 ALL = 2**40
 
@@ -42,58 +41,13 @@ def tasks_by_cores(node_cores: int, cores: int) -> int:
 
 
 @inlined
-def fits_somehow(free: Ints, total: Ints, threshold_mb: Ints, tasks: int, cores: int, mb: int) -> bool:
-    """Whether there are nodes for all tasks, and memory for them somewhere.
-
-    With one lending group this is all that it takes; with several it is a necessary condition.
-    """
-    places, supply = 0, 0
-    for node in range(free.shape[1]):
-        supply += free[MEM, node]
-        if places < tasks and may_compute(free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]):
-            places += min(tasks_by_cores(total[CPU, node], cores), tasks)
-    return places >= tasks and supply >= tasks * mb
-
-
-@inlined
-def place_locally(
-    free: Ints, total: Ints, threshold_mb: Ints, tasks: int, cores: int, mb: int, chosen: Ints, taken: Ints
-) -> int:
-    """The plain first fit on whole nodes that may compute; how many nodes, or -1: they do not hold all tasks."""
-    count, left = 0, tasks
-    for node in range(free.shape[1]):
-        if not may_compute(free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]):
-            continue
-        here = min(left, tasks_on(free[CPU, node], free[MEM, node], total[CPU, node], cores, mb, True))
-        if here > 0:
-            chosen[count] = node
-            taken[count] = here
-            count += 1
-            left -= here
-            if left == 0:
-                return count
-    return -1
-
-
-@inlined
-def candidates(free: Ints, total: Ints, threshold_mb: Ints, most_first: bool) -> Ints:
-    """int64[k]: the nodes that may compute, by id; or those with most free memory first, then by id."""
-    found = np.empty(free.shape[1], np.int64)
-    count = 0
-    ordered = True
+def cores_of_idle(free: Ints, total: Ints, threshold_mb: Ints) -> Ints:
+    """int64[nodes]: the cores of those that may compute; -1: of others."""
+    cores = np.full(free.shape[1], -1, np.int64)
     for node in range(free.shape[1]):
         if may_compute(free[CPU, node], total[CPU, node], free[MEM, node], threshold_mb[node]):
-            found[count] = node
-            if count > 0 and free[MEM, node] > free[MEM, found[count - 1]]:
-                ordered = False
-            count += 1
-    if ordered or not most_first:
-        return found[:count]
-    keys = np.empty(count, np.int64)
-    for i in range(count):
-        keys[i] = -free[MEM, found[i]]
-    nodes: Ints = found[:count][order_of(keys)]
-    return nodes
+            cores[node] = total[CPU, node]
+    return cores
 
 
 @inlined

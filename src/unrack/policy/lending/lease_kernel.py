@@ -12,13 +12,10 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
-from unrack.ledger.columns import CPU, JOB, LOAN, LOAN_END, MEM, ROW, ROW_END
-from unrack.ledger.holding import add_lease
-from unrack.ledger.lease import LENDER, LOAN_MB
+from unrack.ledger.columns import CPU, MEM
+from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB
 from unrack.policy.columns import LedgerColumns, gang_of
 from unrack.policy.lending.borrowing import (
-    candidates,
-    fits_somehow,
     leftovers,
     lenders_by_class,
     lenders_by_id,
@@ -26,11 +23,12 @@ from unrack.policy.lending.borrowing import (
     one_after_the_other,
     one_each,
     pack,
-    place_locally,
     select,
+    tasks_by_cores,
 )
 from unrack.policy.lending.lender_cost import LendingTerms, costs_of
 from unrack.policy.placement.node_kernel import add_node
+from unrack.policy.placement.node_kernel import place_job as place_on_nodes
 from unrack.sealed import sealed
 
 
@@ -79,90 +77,44 @@ class Leases(NamedTuple):
     loans: Ints
 
 
-def room_for_leases(rows: int, loans: int) -> Leases:
-    """Room for so many rows and loans."""
-    return Leases(np.empty((rows, 5), np.int64), np.empty((loans, 3), np.int64))
-
-
-class LeaseSpan(NamedTuple):
-    """Where a lease is among others: its rows from ``row`` on to ``row_end``, its loans likewise."""
-
-    row: int
-    row_end: int
-    loan: int
-    loan_end: int
-
-
-@inlined
-def change(free: Ints, out: Leases, span: LeaseSpan, sign: int) -> int:
-    """Add (sign 1) or take (-1) all of a lease; returns the cores added or taken."""
-    return add_lease(free, out.rows, span.row, span.row_end, out.loans, span.loan, span.loan_end, sign)
-
-
-@inlined
-def note(started: Ints, n: int, job: int, span: LeaseSpan) -> int:
-    """Write a job that starts into column ``n`` of an answer; returns how many there are then."""
-    started[JOB, n] = job
-    started[ROW, n], started[ROW_END, n] = span.row, span.row_end
-    started[LOAN, n], started[LOAN_END, n] = span.loan, span.loan_end
-    return n + 1
-
-
-@inlined
-def noted(started: Ints, n: int) -> LeaseSpan:
-    """Where the lease in column ``n`` of an answer is."""
-    return LeaseSpan(started[ROW, n], started[ROW_END, n], started[LOAN, n], started[LOAN_END, n])
-
-
-@inlined
-def room_needed(started: Ints, n: int, out: Leases, last: LeaseSpan, nodes: int) -> int:
-    """The room that an answer should have for two leases more; 0: it has that."""
-    if (
-        last.row_end + 2 * nodes <= out.rows.shape[0]
-        and last.loan_end + 4 * nodes <= out.loans.shape[0]
-        and n < started.shape[1]
-    ):
-        return 0
-    return 2 * int(last.row_end + last.loan_end + 4 * nodes + n)
-
-
 @inlined
 def place_job(
-    terms: LendingTerms, free: Ints, total: Ints, everywhere: Ints, asker: Asker, aware: Any, out: Leases,
-    last: LeaseSpan,
-) -> LeaseSpan:  # fmt: skip
-    """Rows and loans for all tasks, written behind those of ``last``; ``row_end`` -1: there is no place now.
+    terms: Any, free: Ints, total: Ints, cores_at: Ints, whole: bool, fit: int, asker: Asker, aware: Any, look: bool,
+    out: Leases,
+) -> tuple[int, int]:  # fmt: skip
+    """Rows and loans for all tasks, written to ``out``; how many (-1 rows: there is no place now).
 
-    ``total``: what is installed on the nodes that the job may use; ``everywhere``: on all nodes, which may lend.
-    ``aware``, unless it is ``None``, ranks the lenders for ``asker``. ``free`` is not changed. There must be room for a
-    row a node, and for 2 loans a node.
+    ``total``, ``cores_at``, ``aware``, ``look``: as of :func:`spread`; ``terms``: ``None``: no memory is lent;
+    ``whole``: whether a node serves one job at a time; ``fit``: which nodes are filled first that have all memory.
+    ``free`` is not changed. There must be room for a row a node, and for 2 loans a node; on shared nodes
+    these are by borrower.
     """
-    groups, group, threshold_mb = terms.groups, terms.group, terms.threshold_mb
     tasks, cores, mb = asker.tasks, asker.cores, asker.mb
-    nodes, row_at, loan_at = free.shape[1], last.row_end, last.loan_end
-    nowhere = LeaseSpan(row_at, -1, loan_at, -1)
-    if not fits_somehow(free, total, threshold_mb, tasks, cores, mb):
-        return nowhere
-    chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
-    count = -1
-    if terms.rule >= 4 and asker.quota.shape[0] == 0:
-        count = place_locally(free, total, threshold_mb, tasks, cores, mb, chosen, taken)
-    lacking = count < 0
-    if lacking:
-        order = candidates(free, total, threshold_mb, terms.rule >= 4)
-        count = select(order, free, total, group, groups, tasks, cores, mb, asker.class_of, asker.quota, chosen, taken)
-        if count < 0:
-            return nowhere
-    chosen, taken = chosen[:count], taken[:count]
-    local, lack = np.empty(count, np.int64), np.empty(count, np.int64)
-    for i in range(count):
-        lack[i] = taken[i] * mb
-        local[i] = lack[i]
-    if lacking:
-        loan_at = borrow(terms, free, everywhere, chosen, lack, local, aware, asker, out.loans, loan_at)
-    for i in order_of(chosen):
-        row_at = add_node(out.rows, last.row_end, row_at, chosen[i], taken[i], total[CPU, chosen[i]], local[i])
-    return LeaseSpan(last.row_end, row_at, last.loan_end, loan_at)
+    shown, own, places, supply, row = np.empty_like(free), np.zeros(free.shape, np.int64), 0, 0, -1
+    for node in range(free.shape[1]):
+        shown[CPU, node], shown[MEM, node] = max(cores_at[node], 0), free[MEM, node] if cores_at[node] >= 0 else 0
+        own[CPU, node], own[MEM, node] = total[CPU, node] if cores_at[node] >= 0 else 0, total[MEM, node]
+        supply += free[MEM, node]
+        if places < tasks and cores_at[node] >= 0:
+            places += min(tasks_by_cores(cores_at[node], cores), tasks)
+    if places < tasks or supply < tasks * mb:
+        return -1, 0
+    if terms is None or (terms.rule >= 4 and asker.quota.shape[0] == 0):
+        row = place_on_nodes(shown, own, tasks, cores, mb, whole, fit, out.rows, 0)
+    if terms is None or row >= 0:
+        return row, 0
+    chosen, taken, local, loans = spread(terms, cores_at, free, total, asker, aware, look)
+    for i in range(chosen.shape[0]):
+        held = total[CPU, chosen[i]] if whole else cores * taken[i]
+        row = add_node(out.rows, 0, max(row, 0), chosen[i], taken[i], held, local[i])
+    borrower = np.empty(loans.shape[0], np.int64)
+    for i in range(loans.shape[0]):
+        borrower[i] = 0 if whole else loans[i, BORROWER]
+    by_borrower = order_of(borrower)
+    for i in range(loans.shape[0]):
+        for c in range(3):
+            out.loans[i, c] = loans[by_borrower[i], c]
+    return row, loans.shape[0]
 
 
 @inlined
@@ -242,17 +194,20 @@ def spread_tasks(
     terms: LendingTerms, cores_at: Ints, free: Ints, total: Ints, asker: Asker, aware: Any
 ) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     """As :func:`spread`."""
-    return spread(terms, cores_at, free.copy(), total, asker, aware)  # a type with that of passes: one kernel for all
+    return spread(
+        terms, cores_at, free.copy(), total, asker, aware, False
+    )  # a type with that of passes: one kernel for all
 
 
 @inlined
 def spread(
-    terms: LendingTerms, cores_at: Ints, free: Ints, total: Ints, asker: Asker, aware: Any
+    terms: LendingTerms, cores_at: Ints, free: Ints, total: Ints, asker: Asker, aware: Any, look: bool
 ) -> tuple[Ints, Ints, Ints, Ints]:  # fmt: skip
     """Tasks on the nodes that are open to them, and their memory, local and borrowed.
 
     ``cores_at``: int64[nodes], cores that they may use at each node; -1: the node takes none; ``free``, ``total``:
-    int64[2, nodes], of all nodes, which may lend.
+    int64[2, nodes], of all nodes, which may lend; ``aware``, unless it is ``None``, ranks the lenders for ``asker``.
+    ``look``: whether there is a place is all that matters, so lenders are not chosen.
 
     Returns
     -------
@@ -261,7 +216,7 @@ def spread(
         nodes may not lend enough.
     loans : int64[loans, 3]
     """
-    nodes, count = free.shape[1], 0
+    nodes, count, ordered = free.shape[1], 0, True
     shown = np.empty((2, nodes), np.int64)
     order, keys = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     for node in range(nodes):
@@ -269,8 +224,9 @@ def spread(
         if cores_at[node] >= asker.cores:
             order[count] = node
             keys[count] = -free[MEM, node] if terms.rule >= 4 else 0
+            ordered = ordered and (count == 0 or keys[count] >= keys[count - 1])
             count += 1
-    order = order[:count][order_of(keys[:count])]
+    order = order[:count] if ordered else order[:count][order_of(keys[:count])]
     chosen, taken = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     count = select(
         order, free, shown, terms.group, terms.groups, asker.tasks, asker.cores, asker.mb, asker.class_of, asker.quota,
@@ -280,7 +236,7 @@ def spread(
     chosen, taken = chosen[:count], taken[:count]
     lack, local = taken * asker.mb, taken * asker.mb
     loans = np.empty((2 * nodes, 3), np.int64)
-    end = borrow(terms, free, total, chosen, lack, local, aware, asker, loans, 0) if count > 0 else 0
+    end = borrow(terms, free, total, chosen, lack, local, aware, asker, loans, 0) if count > 0 and not look else 0
     if not may_be_lent(lack, loans, end, asker.lendable):
         chosen, end = chosen[:0], 0
     by_id = order_of(chosen)

@@ -1,106 +1,84 @@
 """A Slurm-like scheduler on whole nodes that lend memory, with plans that count nodes and MB in place of naming them.
 
 It is :class:`unrack.policy.discipline.slurm_like.SlurmLike` with a rule for lent memory, and another plan: while all
-that wait could have at once what else they ask for, reservations are of numbers (``counts_kernel.py``), and only a job
+that wait could have at once what else they ask for, reservations are of numbers (``counted_round.py``), and only a job
 that starts now is given nodes and lenders. Else plans name them, as those of any scheduler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.lease import Lease
-from unrack.policy.columns import columns_of
+from unrack.ledger.lease import ranges
+from unrack.ledger.memory.use import from_rows
 from unrack.policy.contract import Start
+from unrack.policy.discipline.skyline.columns import CHOICE, LEDGER, LENT, PlanColumns
 from unrack.policy.discipline.skyline.plan import Plan
+from unrack.policy.discipline.skyline.room import columns_for, more_room
 from unrack.policy.discipline.slurm_like import SlurmLike
-from unrack.policy.lending.backfill_kernel import Classes, plan_round
-from unrack.policy.lending.lease_kernel import Leases, room_for_leases
-from unrack.policy.lending.lender_cost import LendingTerms
-from unrack.policy.placement.claiming import claims_anywhere
+from unrack.policy.lending.counted_round import counted_round
+from unrack.policy.placement.alone import Alone
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 
-
-@dataclass(slots=True)
-class Plenty:
-    """What waiting jobs claim in all."""
-
-    known: int = 0  # of how many jobs it is noted what they claim
-    most: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # int64[places]: at most so much
-
-    def lasts(self, view: View) -> bool:
-        """Whether all that wait could claim at once what they ask, wherever they run.
-
-        None asks for devices, or has components.
-        """
-        seen, devices = view.columns.claimed, view.columns.devices
-        if devices is not None and bool(devices.columns.asked.any()):
-            return False
-        if len(view.columns.open_to) > 1 or view.cluster.places.windows or view.columns.components.of:
-            return False
-        if seen is None or not seen.asking:
-            return True
-        first, self.known = self.known, view.jobs
-        if not len(self.most):
-            self.most = np.zeros(len(seen.free), np.int64)
-        if not self._add(view, range(first, self.known)):
-            return False
-        if not (self.most > seen.free).any():
-            return True
-        self.most[:] = 0
-        return self._add(view, view.queue.tolist()) and not bool((self.most > seen.free).any())
-
-    def _add(self, view: View, jobs: Iterable[int]) -> bool:
-        """Add what jobs claim; False: of one of them that is a choice."""
-        for job in jobs:
-            claims = claims_anywhere(view, job)
-            if claims is None:
-                self.known = 0
-                return False
-            self.most[claims[:, PLACE]] += claims[:, AMOUNT]
-        return True
+SHARED = ("free_places", "installed", "start", "fixed", "fixed_at")
+"""Columns of a plan that what is counted shares."""
 
 
 @dataclass(slots=True)
 class CountedPlan(Plan):
-    """A plan that counts while that does: what it counts, and room for its answers."""
+    """A plan that counts while that does."""
 
-    classes: Classes | None = None  # nodes that are alike, once something was counted
-    answers: Leases = field(default_factory=lambda: room_for_leases(0, 0))
-    answered: Ints = field(default_factory=lambda: np.empty((5, 64), np.int64))
-    plenty: Plenty = field(default_factory=Plenty)
+    counts: PlanColumns | None = None  # of what is counted, once something was
+    shares: Any = None  # the columns of the plan, and how many the ledger had replaced, when some were taken over
+    looked: int = 0  # at what so many jobs want
+    beyond: bool = False  # whether of one of them something is chosen beside nodes and memory
 
-    def grow(self, needed: int) -> None:
-        """Make room for ``needed`` jobs, rows and loans."""
-        self.answered = np.empty((5, max(needed, self.answered.shape[1])), np.int64)
-        self.answers = room_for_leases(max(needed, len(self.answers.rows)), max(needed, len(self.answers.loans)))
+    def counts_do(self, view: View) -> bool:
+        """Whether memory may be lent, and all that wait could have at once what else they claim, wherever they run."""
+        c, first, self.looked = self.columns, self.looked, self.known
+        wants, jobs, seen = c.wants[first : self.known], view.queue, view.columns.claimed
+        self.beyond = self.beyond or bool(((wants >= CHOICE) & (wants != LENT)).any())
+        if self.beyond or not self.lends or len(view.columns.open_to) > 1 or view.cluster.places.windows:
+            return False
+        if seen is None or not self.fixed:
+            return True
+        claims, most = c.fixed[ranges(c.fixed_at[0, jobs], c.fixed_at[1, jobs] - c.fixed_at[0, jobs])], seen.free * 0
+        np.add.at(most, claims[:, PLACE], claims[:, AMOUNT])
+        return not bool((most > seen.free).any())
 
-    def starts(self, view: View, count: int) -> list[Start]:
-        """The first ``count`` answers."""
-        found, out = list[Start](), self.answers
-        for job, first, last, loan, end in self.answered[:, :count].T.tolist():
-            claims = claims_anywhere(view, job)
-            assert claims is not None, "it was counted"
-            found.append(Start(Lease(job, out.rows[first:last].copy(), out.loans[loan:end].copy(), claims=claims)))
+    def count(self, view: View, jobs: Ints, now: int, brief: bool, alone: Alone) -> list[Start]:
+        """Plan in numbers for these jobs, for which nothing is reserved; those that start now."""
+        counts, seen = self._kinds(view) if self.counts is None else self.counts, view.columns
+        shares, uses = (self.columns, seen.replaced), seen.memory
+        assert uses is not None
+        if self.shares is None or self.shares[0] is not self.columns or self.shares[1] != seen.replaced:
+            own = {name: getattr(self.columns, name) for name in SHARED}
+            own |= {name: getattr(seen, name) for name in ("asks", "free", "running", "pool", "lease_at")}
+            counts = counts._replace(**own)
+        running, how = view.running_count, (brief, alone.terms, alone.aware, uses.kernel)
+        while True:
+            count = counted_round(jobs, now, running, *how, counts.kernel)
+            if count >= 0:
+                break
+            counts = counts._replace(**more_room(counts, len(jobs), running))
+        self.counts, self.shares, found = counts, shares, list[Start]()
+        for job, row, end, claim, last in counts.started[:5, :count].T.tolist():
+            found.append(Start(from_rows(job, counts.out[row:end], counts.new_claims[claim:last], self.places)))
         return found
 
-
-def classes_of(view: View, terms: LendingTerms) -> Classes:
-    """Nodes that have as many cores and as much memory."""
-    computes = np.flatnonzero(view.cluster.cores > 0)
-    kinds, of = np.unique(view.total[:, computes], axis=1, return_inverse=True)
-    class_of = np.full(len(view.cluster), -1, np.int64)
-    class_of[computes] = of.ravel()
-    first = np.array([int(np.flatnonzero(class_of == k)[0]) for k in range(kinds.shape[1])])
-    rank = np.argsort(first).astype(np.int64)
-    by_memory = rank[np.argsort(-kinds[1][rank], kind="stable")]
-    strict = bool((terms.threshold_mb >= view.cluster.memory_mb).all())
-    return Classes(class_of, np.stack([*kinds, rank, by_memory]), strict)
+    def _kinds(self, view: View) -> PlanColumns:
+        """Columns in which nodes are counted that have as many cores and as much memory."""
+        kinds, first, of = np.unique(view.total, axis=1, return_index=True, return_inverse=True)
+        rank = np.argsort(first)
+        counts = columns_for(tuple(getattr(self.columns, name) for name in LEDGER), len(view.cluster), 0)
+        slot, left = np.zeros(1, np.int64), np.zeros((2, 1, 1), np.int64)
+        total = np.ascontiguousarray(kinds)[np.newaxis]
+        return counts._replace(of=of.ravel(), total=total, rank=rank, slot=slot, place_of=slot.copy(), left=left)
 
 
 @dataclass(frozen=True)
@@ -114,17 +92,6 @@ class LentSlurm(SlurmLike):
     def plan(self, view: View, memory: Plan, jobs: Ints, now: int, brief: bool) -> list[Start]:
         """Counted, while that does."""
         assert isinstance(memory, CountedPlan)
-        if not memory.plenty.lasts(view):
+        if not memory.counts_do(view):
             return super().plan(view, memory, jobs, now, brief)
-        if memory.classes is None:
-            memory.classes = classes_of(view, self.terms(view.cluster))
-        alone, uses = self.mixed.alone(view, self.notes(view, memory)), view.columns.memory
-        assert uses is not None
-        while True:
-            count = plan_round(
-                jobs, now, alone.terms, columns_of(view), uses.kernel, alone.aware, memory.classes,
-                memory.columns.start, memory.answered, memory.answers,
-            )  # fmt: skip
-            if count >= 0:
-                return memory.starts(view, count)
-            memory.grow(-count)
+        return memory.count(view, jobs, now, brief, self.mixed.alone(view, self.notes(view, memory)))

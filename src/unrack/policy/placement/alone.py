@@ -34,6 +34,7 @@ from unrack.policy.lending.lender_cost import LendingTerms
 from unrack.policy.placement.claiming import claiming
 from unrack.policy.pools.place_kernel import PoolAnswer
 from unrack.policy.pools.plan_kernel import choose_devices, settle_last
+from unrack.policy.tiers.cluster_kernel import pass_over as pass_servers
 from unrack.reasons import Code, Reason
 from unrack.view import View
 from unrack.view.draft import Apart
@@ -47,6 +48,8 @@ class Alone(NamedTuple):
     room: PoolAnswer  # for the choice of devices
     rule: int  # by which rule devices are chosen
     fit: int  # and nodes that have all memory for them, where others may lend
+    # the clusters of pools for servers on tiers of memory, and what servers ask; none: it is another cluster
+    servers: tuple[Any, ...] = ()
 
     @property
     def without_loans(self) -> Alone:
@@ -55,7 +58,7 @@ class Alone(NamedTuple):
 
     def pass_over(self, *how: Any) -> int:
         """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; of jobs that want LENT it asks nothing."""
-        return pass_over(self.terms, self.aware, *how)
+        return pass_servers(*self.servers, *how) if self.servers else pass_over(self.terms, self.aware, *how)
 
     def plan_round(self, line: Any, *how: Any) -> int:
         """As :func:`unrack.policy.discipline.skyline.plan_round.plan_round`; of these jobs it asks nothing.

@@ -29,6 +29,7 @@ from unrack.policy.pools.place_kernel import RANDOM_FIT, close_unserved
 from unrack.policy.pools.pool_placement import NAMES, RULES, Taking
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.pools.waiting_jobs import Queue
+from unrack.policy.tiers.cluster_kernel import Clusters, server_asks
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
@@ -135,7 +136,8 @@ class Mixed:
         memory = self.memory
         terms, aware = memory.chosen_by(view, notes.memory) if isinstance(memory, LentMemory) else (None, None)
         fit = FITS.get(memory.place, 0) if isinstance(memory, LentMemory | LocalMemory) else 0
-        return Alone(terms, aware, notes.pools.answer, RULES.get(self._of_devices, -1), fit)
+        servers = (notes.memory, server_asks(view)) if isinstance(notes.memory, Clusters) else ()
+        return Alone(terms, aware, notes.pools.answer, RULES.get(self._of_devices, -1), fit, servers)
 
     def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""

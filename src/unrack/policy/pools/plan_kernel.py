@@ -67,8 +67,8 @@ from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.policy.discipline.skyline.steps import Slots, lent_by
 from unrack.policy.lending.answers import write
-from unrack.policy.lending.lease_kernel import Asker, Leases, LeaseSpan, spread
-from unrack.policy.placement.node_kernel import add_node, place_job
+from unrack.policy.lending.lease_kernel import Asker, Leases, place_job
+from unrack.policy.placement.node_kernel import add_node
 from unrack.policy.pools.place_kernel import DEVICES as SIZE
 from unrack.policy.pools.place_kernel import (
     FIRST_DEVICE,
@@ -90,38 +90,6 @@ class PoolRoom(NamedTuple):
     lent: Ints  # int64[nodes]: MB of each that tasks elsewhere use; none, where no memory is lent
     may_lend: Ints  # int64[nodes]: how many MB each may lend and run tasks
     limit: Ints  # int64[nodes]: how many MB each may lend in all
-
-
-class Proposal(NamedTuple):
-    """Nodes for tasks that are left, how many tasks and how much memory each is to have, and loans."""
-
-    node: Ints
-    tasks: Ints
-    mb: Ints
-    loans: Ints  # int64[loans, 3]
-
-
-@inlined
-def propose(asker: Asker, fit: int, cores_at: Ints, free: Ints, total: Ints, terms: Any, aware: Any) -> Proposal:
-    """As the rule for memory of :mod:`unrack.policy.placement.mixed` chooses, on what is left; none: no place."""
-    nodes, count, row_end = cores_at.shape[0], 0, -1
-    chosen, taken, local = np.empty(nodes, np.int64), np.empty(nodes, np.int64), np.empty(nodes, np.int64)
-    if terms is None or terms.rule >= 4:
-        shown, installed = np.empty((2, nodes), np.int64), np.empty((2, nodes), np.int64)
-        rows = np.empty((nodes, 5), np.int64)
-        for node in range(nodes):
-            is_open = cores_at[node] >= 0
-            shown[CPU, node], shown[MEM, node] = max(cores_at[node], 0), free[MEM, node] if is_open else 0
-            installed[CPU, node] = total[CPU, node] if is_open else 0
-        row_end = place_job(shown, installed, asker.tasks, asker.cores, asker.mb, False, fit, rows, 0)
-        for r in range(row_end):
-            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-                chosen[count], taken[count], local[count] = node, rows[r, TASKS], rows[r, LOCAL_MB]
-                count += 1
-    if terms is not None and row_end < 0:
-        chosen, taken, local, loans = spread(terms, cores_at, free, total, asker, aware)
-        return Proposal(chosen, taken, local, loans)
-    return Proposal(chosen[:count], taken[:count], local[:count], np.empty((0, 3), np.int64))
 
 
 @inlined
@@ -150,6 +118,22 @@ def take_devices(line: Any, job: int, node: int, start_us: int, answer: PoolAnsw
         if take_one(c, b, s, start_us) != TAKEN:
             return ROOM
     return TAKEN
+
+
+@inlined
+def take_for_each(
+    line: Any, job: int, rule: int, node: int, start_us: int, held: int, tasks: int, answer: PoolAnswer, used: Ints
+) -> int:  # fmt: skip
+    """How many of so many tasks of a node hold their devices then, beside those that do; -1: there is no room."""
+    while held < tasks:
+        look(line.other, job, rule, answer)
+        if not others_fit(line.other, job, -1, node, answer):
+            break
+        others_choice(line.other, job, -1, node, rule, 0.0, answer)
+        if take_devices(line, job, node, start_us, answer, used) == ROOM:
+            return -1
+        held += 1
+    return held
 
 
 @inlined
@@ -224,6 +208,7 @@ def choose_devices(
         return 0
     count, local, none = zeros(nodes), zeros(nodes), np.empty(0, np.int64)
     cores_at, limit = np.empty(nodes, np.int64), np.empty(nodes if lends else 0, np.int64)
+    found = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
     loans, loan_end, first_share = np.empty((loans_room if lends else 0, 3), np.int64), 0, used[SHARES]
     left, part, part_of = tasks, 0, -1  # of a node: tasks that have their devices there, and no memory yet
     while left > 0:
@@ -237,40 +222,37 @@ def choose_devices(
                     room.cores[node] = -1
             cores_at[node] = room.cores[node] if part == 0 else room.free[CPU, node] if node == part_of else -1
         asker = Asker(job, start_us, sky.running, running, asks, cores, mb, us, none, none, limit)
-        found = propose(asker, fit, cores_at, room.free, sky.installed[0], terms, aware)
-        if found.node.shape[0] == 0:
+        end, lent = place_job(terms, room.free, sky.installed[0], cores_at, False, fit, asker, aware, False, found)
+        if end <= 0:
             return 0
-        given, part = part, 0
-        for seen in range(found.node.shape[0]):
-            node, held = found.node[seen], given
-            while held < found.tasks[seen]:
-                look(line.other, job, rule, answer)
-                if not others_fit(line.other, job, -1, node, answer):
-                    break
-                others_choice(line.other, job, -1, node, rule, 0.0, answer)
-                if take_devices(line, job, node, start_us, answer, used) == ROOM:
+        r, given, part, rows = 0, part, 0, found.rows
+        while r < end:
+            here, here_mb = rows[r, TASKS], rows[r, LOCAL_MB]
+            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+                held = take_for_each(line, job, rule, node, start_us, given, here, answer, used)
+                if held < 0:
                     return short_of(cursor, SHARERS)
-                held += 1
-            if held < found.tasks[seen]:
-                part, part_of = held, node
-                room.cores[node] = -1
-                break
-            room.cores[node] -= cores * found.tasks[seen]
-            room.free[CPU, node] -= cores * found.tasks[seen]
-            room.free[MEM, node] -= found.mb[seen]
-            count[node] += found.tasks[seen]
-            local[node] += found.mb[seen]
-            left -= found.tasks[seen]
-            for i in range(found.loans.shape[0]):
-                if found.loans[i, BORROWER] != node:
-                    continue
-                if loan_end == loans_room:
-                    return short_of(cursor, ROWS_SHORT)
-                for column in range(3):
-                    loans[loan_end, column] = found.loans[i, column]
-                room.free[MEM, found.loans[i, LENDER]] -= found.loans[i, LOAN_MB]
-                room.lent[found.loans[i, LENDER]] += found.loans[i, LOAN_MB]
-                loan_end += 1
+                if held < here:
+                    part, part_of, end = held, node, 0
+                    room.cores[node] = -1
+                    break
+                room.cores[node] -= cores * here
+                room.free[CPU, node] -= cores * here
+                room.free[MEM, node] -= here_mb
+                count[node] += here
+                local[node] += here_mb
+                left -= here
+                for i in range(lent):
+                    if found.loans[i, BORROWER] != node:
+                        continue
+                    if loan_end == loans_room:
+                        return short_of(cursor, ROWS_SHORT)
+                    lender, mb_lent = found.loans[i, LENDER], found.loans[i, LOAN_MB]
+                    loans[loan_end, BORROWER], loans[loan_end, LENDER], loans[loan_end, LOAN_MB] = node, lender, mb_lent
+                    room.free[MEM, lender] -= mb_lent
+                    room.lent[lender] += mb_lent
+                    loan_end += 1
+            r += 1
     lease = used[LEASES]
     b.lease[lease, JOB], b.lease[lease, START_US], b.lease[lease, EXPECTED_US] = job, start_us, us
     b.lease[lease, FIRST_SHARE], b.lease[lease, LAST_SHARE] = first_share, used[SHARES]
@@ -291,10 +273,10 @@ def choose_devices(
             held = installed[CPU, node] if whole else cores * count[node]
             start = at if terms is None and not whole and fit == 0 else 0  # a row a node, as these are placed elsewhere
             at = add_node(out.rows, start, at, node, count[node], held, local[node])
-    span = LeaseSpan(0, at, 0, out.loans.shape[0])
-    write(job, out, span, sky, sky.new_rows, cursor[ROWS], sky.new_claims, cursor[CLAIMS])
-    cursor[ROWS_CHOSEN], cursor[LENGTH_CHOSEN] = at + span.loan_end, length
-    cursor[CLAIMS_CHOSEN] = fixed + span.loan_end
+    lent = out.loans.shape[0]
+    write(job, out, at, lent, sky, sky.new_rows, cursor[ROWS], sky.new_claims, cursor[CLAIMS])
+    cursor[ROWS_CHOSEN], cursor[LENGTH_CHOSEN] = at + lent, length
+    cursor[CLAIMS_CHOSEN] = fixed + lent
     return 0
 
 

@@ -13,12 +13,17 @@ from unrack.errors import PolicyError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import LENDER, Lease
 from unrack.ledger.state import RUNNING
+from unrack.policy.placement.contract import Room
 from unrack.policy.pools.own import Placed
+from unrack.policy.tiers.cluster_kernel import SLO, Clusters, choose_cluster
 from unrack.policy.tiers.supply import asked_of_jobs, check_names, could_hold, supply_of
-from unrack.solver.servers.ranking import NONE, cheapest
+from unrack.sealed import sealed
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
+
+ANY = -1
+"""In place of a cluster: any."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,33 +65,40 @@ def offer(view: View, job: SupportsIndex, cluster: int) -> Offer | None:
     Offer or None
         None: it has too few cores, no such memory, or shares a failure domain with a replica that runs.
     """
-    tiers, job = view.cluster.tiers, index(job)
+    tiers, job, free = view.cluster.tiers, index(job), view.columns.free
     assert tiers is not None
-    pools, cores = tiers.pools(cluster), int(view.asks[CORES, job])
-    near = near_replicas(view, job)
-    if near[pools[0]] or view.free[0, pools[0]] < cores:
-        return None
-    found = split_of(view, job, pools, np.where(barred(view, job, near), 0, view.free[1]))
+    found = found_for(view, clusters_of(view.cluster, SLO), job, Room(free[0], free, free[1]), cluster)
     if found is None:
         return None
-    mb, price = found
-    return Offer(cluster, mb, price / tiers.price_scale / 1024, lease_of(job, cores, pools, mb))
+    pools, mb = found
+    price = int(mb @ tiers.price[pools]) / tiers.price_scale / 1024
+    return Offer(cluster, mb, price, lease_of(job, int(view.asks[CORES, job]), pools, mb))
 
 
-def split_of(view: View, job: int, pools: Ints, free_mb: Ints) -> tuple[Ints, int] | None:
-    """MB from each pool of a cluster, and their price, at which a server has its SLOs for least; ``None``: it cannot.
-
-    ``free_mb``: int64[nodes], memory of each node that the server may use.
-    """
-    tiers, slo = view.cluster.tiers, view.slo_of(job)
+def clusters_of(cluster: Cluster, rule: int, most: int | None = None) -> Clusters:
+    """The clusters of pools of a data centre with tiers, as kernels take them."""
+    tiers = cluster.tiers
     assert tiers is not None
-    floor, ceiling = (0, NO_CEILING) if slo is None else (slo.floor_mb, slo.ceiling_mb)
-    mb = np.zeros(len(pools), np.int64)
-    price = cheapest(
-        int(view.asks[MEMORY, job]), floor, scaled_ceiling(ceiling, tiers.cost_scale), free_mb[pools],
-        tiers.cost[pools], tiers.price[pools], len(pools), mb,
+    return Clusters(
+        rule, ANY if most is None else most, tiers.first, tiers.member, cluster.cores, cluster.memory_mb, tiers.cost,
+        tiers.price, tiers.tier, tiers.cost_scale,
     )  # fmt: skip
-    return None if price == NONE else (mb, int(price))
+
+
+def found_for(view: View, clusters: Clusters, job: int, room: Room, only: int) -> tuple[Ints, Ints] | None:
+    """The pools of the cluster for a server, and MB of each; ``None``: there is none. ``only``: in no other; or ANY."""
+    near, slo = near_replicas(view, job), view.slo_of(job)
+    floor, ceiling = (0, NO_CEILING) if slo is None else (slo.floor_mb, slo.ceiling_mb)
+    cores, mb = view.asks[[CORES, MEMORY], job].tolist()
+    parts = np.zeros(int(np.diff(clusters.first).max()), np.int64)
+    found = choose_cluster(
+        clusters, sealed(room.free), (room.cores >= cores) & ~near, barred(view, job, near), cores, mb, floor,
+        scaled_ceiling(ceiling, clusters.scale), only, parts,
+    )  # fmt: skip
+    if found < 0:
+        return None
+    pools = clusters.member[clusters.first[found] : clusters.first[found + 1]]
+    return pools, parts[: len(pools)]
 
 
 def lease_of(job: int, cores: int, pools: Ints, mb: Ints) -> Lease:

@@ -10,7 +10,7 @@ import polars as pl
 
 from unrack.kernels.arrays import Floats
 from unrack.metric.estimate import Mark
-from unrack.metric.kinds.pool import held_steps, pool_steps, stranded_of
+from unrack.metric.kinds.pool import asked_steps, pool_steps, stranded_of
 from unrack.plots.series import bin_edges, six_digits
 from unrack.report.charts.canvas import MOST_RUNS, MOST_SHARES_A_PAGE, budgets, occupancy_data
 from unrack.report.charts.chart import MOST_POLICIES, MOST_SEEDS, SHARE, Chart, Lines, time_charts
@@ -244,12 +244,8 @@ def _drawn(line: Lines, steps: Mapping[str, pl.DataFrame], policies: Sequence[st
 
 
 def _held(run: PoolRun, kind: str, demand: str) -> pl.DataFrame:
-    own, devices = run.shares.filter(pl.col("kind") == kind), run.devices
-    number = devices.kinds.index(kind)
-    row = devices.quantities[number].index(demand.partition(".")[2])
-    asked = own.join(run.run.frame("jobs", ("job", demand)), on="job", how="left", maintain_order="left")
-    capacity = np.where(devices.kind == number, devices.capacity[row], 0)
-    return held_steps(own, asked[demand].fill_null(0).to_numpy(), capacity)
+    own = run.shares.filter(pl.col("kind") == kind)
+    return asked_steps(own, run.run.frame("jobs", ("job", demand)), run.devices, kind, demand.partition(".")[2])
 
 
 def _stranded(run: PoolRun, kind: str) -> pl.DataFrame | None:

@@ -1,16 +1,10 @@
 """Which job held what from when until when, as tables: a row for every holding of every span. Times in seconds.
 
 The tables of placements, loans, shares and claims begin with the same columns, and are in order of (start, job).
-
-Which cores of its nodes each attempt had, chosen by a rule of :mod:`unrack.policy.placement.core_tiles`.
-
-What the cores are changes neither which job runs where nor for how long; so they are chosen after the run, start by
-start.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -22,8 +16,6 @@ from numpy.typing import NDArray
 from unrack.kernels.arrays import Ints
 from unrack.ledger.changing.sizes import Sizes
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.policy.placement.core_tiles import CoreSet, CoreTiles
-from unrack.resources.gpus.machines.machine import text_of as ranges
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES, Outcome
@@ -180,70 +172,6 @@ def _lists(rows: Sequence[Sequence[int]], number: type[pl.DataType]) -> pl.Serie
     flat = pl.Series(np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum())), dtype=number)
     numbered = pl.DataFrame({"row": np.repeat(np.arange(len(rows)), lengths), "list": flat})
     return numbered.group_by("row", maintain_order=True).agg("list")["list"]
-
-
-SUMS = {"distance": "core_distance", "least": "core_distance_least", "apart": "cores_apart"}
-"""Columns of the cores frame that are summed over the nodes of a job, and what the jobs frame calls the sums."""
-
-
-def cores_frame(log: RunLog, rule: str) -> pl.DataFrame:
-    """One row for every node of every span, in order of (start, job); nodes of unknown layout are left out.
-
-    A job gives its cores back when its lease changes, and cores are chosen anew for what it holds then. An InputError
-    if there is no such rule, or no node's layout is known.
-
-    Columns: job, attempt, span, start_s, end_s, node, cores (how many), core_ids (text, such as ``"0-3,7"``), dies,
-    distance, least, apart; the last four as of :class:`unrack.policy.placement.core_tiles.CoreSet`.
-    """
-    tiles = CoreTiles(log.cluster, rule)
-    running: list[tuple[int, int]] = []
-    held: dict[int, list[tuple[int, CoreSet]]] = {}
-    which: list[int] = []
-    at: list[int] = []
-    sets: list[CoreSet] = []
-    for span in span_order(log).tolist():
-        start_us = int(log.span_start_us[span])
-        while running and running[0][0] <= start_us:
-            for node, cores in held.pop(heapq.heappop(running)[1]):
-                tiles.give(node, cores.ids)
-        mine = [(node, tiles.take(node, count)) for node, count in _nodes(log, span) if tiles.knows(node)]
-        held[span] = mine
-        heapq.heappush(running, (int(log.span_end_us[span]), span))
-        which += [span] * len(mine)
-        at += [node for node, _ in mine]
-        sets += [cores for _, cores in mine]
-    return pl.DataFrame(
-        {
-            **span_columns(log, np.array(which, np.int64)),
-            "node": np.array(at, np.int32),
-            "cores": np.array([len(cores.ids) for cores in sets], np.int32),
-            "core_ids": pl.Series([ranges(cores.ids.tolist()) for cores in sets], dtype=pl.String),
-            **{name: np.array([getattr(cores, name) for cores in sets], np.int64) for name in ("dies", *SUMS)},
-        }
-    )
-
-
-def _nodes(log: RunLog, span: int) -> list[tuple[int, int]]:
-    """The nodes of a span, and the cores that it held of each."""
-    rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]].tolist()
-    return [(node, cores) for first, count, _, cores, _ in rows for node in range(first, first + count)]
-
-
-def core_columns(log: RunLog, cores: pl.DataFrame) -> list[pl.Series]:
-    """Sums over the nodes of each job that finished, of the attempt that did: how close together its cores were.
-
-    Of a job with a lease that changed while it ran, those that it held last. ``cores``: what :func:`cores_frame` says
-    of the run.
-    """
-    done = log.attempt_outcome == Outcome.FINISHED
-    ended = pl.DataFrame(
-        {"job": log.jobs.ids.gather(log.attempt_job[done]), "attempt": attempt_numbers(log)[done]},
-    )
-    last = cores.filter(pl.col("span") == pl.col("span").max().over("job", "attempt"))
-    sums = last.group_by("job", "attempt").agg(pl.col(list(SUMS)).sum())
-    of_job = ended.join(sums, on=["job", "attempt"], how="left")
-    frame = pl.DataFrame({"job": log.jobs.ids}).join(of_job, on="job", how="left", maintain_order="left")
-    return [frame[name].alias(called) for name, called in SUMS.items()]
 
 
 def tasks_held(log: RunLog) -> Ints:

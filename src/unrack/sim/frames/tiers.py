@@ -17,27 +17,16 @@ import numpy as np
 import polars as pl
 
 from unrack.cluster.tiers.tier import LOCAL, Tiers
-from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.ledger.lease import CORES as ROW_CORES
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.policy.tiers.supply import supply_of
 from unrack.sim.log import RunLog
-from unrack.sim.recorder import Rows
 from unrack.solver.servers.least_price import least_prices
 from unrack.solver.servers.problem import Asked, asked
-from unrack.steps import summed_at
+from unrack.steps import changed, each_of, summed_at
 from unrack.units import SECOND_US
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
-
-START, END, DOWN, UP = range(4)
-"""Events: of a span, of a pool."""
-CORES, MB, FAULTS, SERVERS, OPEN, USED, ALL_MB, TIER, COMPUTES = range(9)
-"""Rows of what is known of a pool: free cores and MB, failures that keep it down, tasks that compute there, how many
-of its clusters are not closed and how many in use; MB installed, its tier, and whether it has cores at all."""
-CLUSTERS, OPENED, LOST = range(3)
-"""Columns of what is counted, before the stranded MB of each tier: clusters in use, MB installed in the pools of these,
-and how many of these are stranded."""
 
 
 def tiers_of(log: RunLog) -> Tiers:
@@ -69,136 +58,76 @@ def pool_faults(log: RunLog) -> Ints:
 def stranding(log: RunLog, faults: Ints, times_us: Ints) -> Ints:
     """What is stranded at each time of a run on a cluster with tiers, with faults of :func:`pool_faults`.
 
-    O(spans x pools of a cluster), and O(clusters of a pool) where a pool is about to be full. ``times_us``:
-    int64[times], rising, different; among them every start and end of a span and every time of a fault. Returns
-    int64[3 + tiers, times]: clusters in use, MB installed in the pools of these, the stranded part of it, and what is
-    stranded of each tier.
+    O(n log n) in the spans and in the clusters of each pool that is about to be full. ``times_us``: int64[times],
+    rising, different; among them every start and end of a span and every time of a fault. Returns int64[3 + tiers,
+    times]: clusters in use, MB installed in the pools of these, the stranded part of it, and what is stranded of each
+    tier.
     """
-    cluster, tiers, spans = log.cluster, tiers_of(log), len(log.span_attempt)
-    kind = np.repeat([START, END], spans)
-    fault_kind = np.where(faults[:, 2] > 0, DOWN, UP)
-    events = np.stack([
-        np.concatenate([log.span_start_us, log.span_end_us, faults[:, 0]]),
-        np.concatenate([kind, fault_kind]),
-        np.concatenate([np.arange(spans), np.arange(spans), faults[:, 1]]),
-    ])  # fmt: skip
-    events = events[:, np.argsort(events[0], kind="stable")]
+    tiers, (least_cores, least_mb, floor_mb) = tiers_of(log), least_of(log)
+    all_mb, count = log.cluster.memory_mb, len(times_us)
     of = np.repeat(np.arange(tiers.clusters, dtype=np.int64), np.diff(tiers.first))
-    order = np.argsort(tiers.member, kind="stable")
-    of_first = np.searchsorted(tiers.member[order], np.arange(len(cluster) + 1)).astype(np.int64)
-    pools = np.zeros((COMPUTES + 1, len(cluster)), np.int64)
-    pools[CORES], pools[COMPUTES] = cluster.cores, cluster.cores > 0
-    pools[MB], pools[ALL_MB], pools[TIER] = cluster.memory_mb, cluster.memory_mb, tiers.tier
-    counted = np.zeros((len(times_us), 3 + len(tiers.names)), np.int64)
-    at = np.searchsorted(times_us, events[0])
-    _sweep(
-        events, at, log.span_rows, log.rows, log.span_loans, log.loans, tiers.first, tiers.member, of_first,
-        of[order], pools, least_of(log), counted,
-    )  # fmt: skip
-    return np.ascontiguousarray(counted.T)
+    computes = np.isin(np.arange(len(of)), tiers.first[:-1])
+
+    def joined(thing: Ints, at: Ints, change: Ints, *through: Ints) -> tuple[Ints, ...]:
+        """The changes of what one thing is a member of, or has as members; and which rows of the table say so."""
+        own, other = through
+        order = np.argsort(own, kind="stable")
+        low, high = (np.searchsorted(own[order], thing, side) for side in ("left", "right"))
+        which, row = each_of(low, high - low)
+        return other[order[row]], at[which], np.take(change, which, axis=1), order[row]
+
+    pool, at, own = changed(*_held(log, faults, times_us))
+    cores, mb, down, tasks = own
+    free = np.where(down == 0, mb, 0)
+    shut = (down > 0) | (cores < least_cores) | (mb < floor_mb)
+    # more than any server asks is as good as that: a pool with plenty changes nothing for its clusters
+    change = _changes(pool, np.stack([np.minimum(free, least_mb), shut, tasks > 0]))
+    some = np.flatnonzero(change.any(axis=0) | (at < 0))
+    cluster, when, change, row = joined(pool[some], at[some], change[:, some], tiers.member, of)
+    change[1] *= computes[row]
+    cluster, when, (near, shut, used) = changed(cluster, when, change)
+    change = _changes(cluster, np.stack([(shut == 0) & (near >= least_mb), used]))
+    some = np.flatnonzero(change.any(axis=0))  # clusters that open or close, or come into use or go out of it
+    of_pool, when, change, _ = joined(cluster[some], when[some], change[:, some], of, tiers.member)
+    both = np.concatenate([_changes(pool, np.stack([free, tasks > 0])), np.zeros((2, len(pool)), np.int64)])
+    more = np.concatenate([np.zeros_like(change), change])
+    pool, at, (free, busy, opened, used) = changed(
+        np.concatenate([pool, of_pool]), np.concatenate([at, when]), np.concatenate([both, more], axis=1)
+    )
+    stranded = np.where(opened == 0, free, 0)
+    sums = np.stack([busy, np.where(used > 0, all_mb[pool], 0), np.where(used > 0, stranded, 0), stranded])
+    change = _changes(pool, sums)
+    tier = [np.where(tiers.tier[pool] == index, change[3], 0) for index in range(len(tiers.names))]
+    return np.stack([summed_at(count, (np.maximum(at, 0), each)) for each in (*change[:3], *tier)])
 
 
-@inlined
-def _count(pools: Ints, pool: int, sign: int, tally: Ints) -> None:
-    """Add the free memory of a pool to what is stranded, if it is, or take it away again."""
-    if pools[OPEN, pool] == 0 and pools[FAULTS, pool] == 0:
-        tally[3 + pools[TIER, pool]] += sign * pools[MB, pool]
-        if pools[USED, pool] > 0:
-            tally[LOST] += sign * pools[MB, pool]
+def _held(log: RunLog, faults: Ints, times_us: Ints) -> tuple[Ints, Ints, Ints]:
+    """Changes of pools: pool, place of the time (-1: before all), and of free cores and MB, failures, and tasks."""
+    pools, spans = np.arange(len(log.cluster)), len(log.span_attempt)
+    row_of, loan_of = (np.repeat(np.arange(spans), np.diff(first)) for first in (log.span_rows, log.span_loans))
+    rows = log.rows.astype(np.int64)
+    row, node = each_of(rows[:, FIRST], rows[:, NODES])
+    none, lent = np.zeros(len(log.loans), np.int64), log.loans[:, LOAN_MB]
+    held = np.stack([-rows[row, ROW_CORES], -rows[row, LOCAL_MB], np.zeros(len(row), np.int64), rows[row, TASKS]])
+    held = np.concatenate([held, np.stack([none, -lent, none, none])], axis=1)
+    of, holder = np.concatenate([row_of[row], loan_of]), np.concatenate([node, log.loans[:, LENDER]])
+    start, end = (np.searchsorted(times_us, time) for time in (log.span_start_us, log.span_end_us))
+    begin = np.stack([log.cluster.cores, log.cluster.memory_mb, *np.zeros((2, len(pools)), np.int64)])
+    fails = np.zeros((4, len(faults)), np.int64)
+    fails[2] = faults[:, 2]
+    return (
+        np.concatenate([pools, holder, holder, faults[:, 1]]),
+        np.concatenate([np.full(len(pools), -1), start[of], end[of], np.searchsorted(times_us, faults[:, 0])]),
+        np.concatenate([begin, held, -held, fails], axis=1),
+    )
 
 
-@inlined
-def _test(cluster: int, pools: Ints, first: Ints, member: Ints, least: Ints, closed: Bools, tally: Ints) -> None:
-    """Close or open a cluster as it stands."""
-    compute = member[first[cluster]]
-    shut = pools[FAULTS, compute] > 0 or pools[CORES, compute] < least[0] or pools[MB, compute] < least[2]
-    if not shut:
-        free = 0
-        for i in range(first[cluster], first[cluster + 1]):
-            if pools[FAULTS, member[i]] == 0:
-                free += pools[MB, member[i]]
-        shut = free < least[1]
-    if shut != closed[cluster]:
-        closed[cluster] = shut
-        for i in range(first[cluster], first[cluster + 1]):
-            _count(pools, member[i], -1, tally)
-            pools[OPEN, member[i]] += -1 if shut else 1
-            _count(pools, member[i], 1, tally)
-
-
-@inlined
-def _use(cluster: int, pools: Ints, first: Ints, member: Ints, step: int, tally: Ints) -> None:
-    """A cluster comes into use, or is in use no more."""
-    for i in range(first[cluster], first[cluster + 1]):
-        pool = member[i]
-        _count(pools, pool, -1, tally)
-        if pools[USED, pool] > 0:
-            tally[OPENED] -= pools[ALL_MB, pool]
-        pools[USED, pool] += step
-        if pools[USED, pool] > 0:
-            tally[OPENED] += pools[ALL_MB, pool]
-        _count(pools, pool, 1, tally)
-
-
-@inlined
-def _change(
-    pool: int, cores: int, mb: int, faults: int, servers: int, pools: Ints, first: Ints, member: Ints, of_first: Ints,
-    of: Ints, least: Ints, closed: Bools, tally: Ints,
-) -> None:  # fmt: skip
-    """A pool gets and loses something."""
-    _count(pools, pool, -1, tally)
-    ample = pools[FAULTS, pool] == 0 and pools[MB, pool] >= least[1]
-    used = pools[SERVERS, pool] > 0
-    pools[CORES, pool] += cores
-    pools[MB, pool] += mb
-    pools[FAULTS, pool] += faults
-    pools[SERVERS, pool] += servers
-    _count(pools, pool, 1, tally)
-    ample = ample and pools[FAULTS, pool] == 0 and pools[MB, pool] >= least[1]
-    if used != (pools[SERVERS, pool] > 0):
-        step = -1 if used else 1
-        tally[CLUSTERS] += step
-        for k in range(of_first[pool], of_first[pool + 1]):
-            _use(of[k], pools, first, member, step, tally)
-    if pools[COMPUTES, pool] > 0 or not ample:  # memory that is enough for a server before and after opens nothing
-        for k in range(of_first[pool], of_first[pool + 1]):
-            _test(of[k], pools, first, member, least, closed, tally)
-
-
-@compiled
-def _sweep(
-    events: Ints, at: Ints, span_rows: Ints, rows: Rows, span_loans: Ints, loans: Ints, first: Ints, member: Ints,
-    of_first: Ints, of: Ints, pools: Ints, least: Ints, counted: Ints,
-) -> None:  # fmt: skip
-    """Go through the events in order of time."""
-    tally = np.zeros(counted.shape[1], np.int64)
-    clusters = len(first) - 1
-    closed = np.ones(clusters, np.bool_)
-    for pool in range(pools.shape[1]):
-        _count(pools, pool, 1, tally)
-    for cluster in range(clusters):
-        _test(cluster, pools, first, member, least, closed, tally)
-    known = 0
-    for e in range(events.shape[1]):
-        while known < at[e]:
-            counted[known] = tally
-            known += 1
-        kind, which = events[1, e], events[2, e]
-        if kind in (DOWN, UP):
-            step = 1 if kind == DOWN else -1
-            _change(which, 0, 0, step, 0, pools, first, member, of_first, of, least, closed, tally)
-            continue
-        step = 1 if kind == START else -1
-        for r in range(span_rows[which], span_rows[which + 1]):
-            cores, mb, tasks = -step * rows[r, ROW_CORES], -step * rows[r, LOCAL_MB], step * rows[r, TASKS]
-            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-                _change(node, cores, mb, 0, tasks, pools, first, member, of_first, of, least, closed, tally)
-        for k in range(span_loans[which], span_loans[which + 1]):
-            mb = -step * loans[k, LOAN_MB]
-            _change(loans[k, LENDER], 0, mb, 0, 0, pools, first, member, of_first, of, least, closed, tally)
-    while known < len(counted):
-        counted[known] = tally
-        known += 1
+def _changes(thing: Ints, level: Ints) -> Ints:
+    """int64[amounts, rows]: by how much each level is another than the one of its thing before it."""
+    change: Ints = level.astype(np.int64)
+    later = np.flatnonzero(thing[1:] == thing[:-1]) + 1
+    change[:, later] -= level[:, later - 1]
+    return change
 
 
 PER_HOUR = 1024

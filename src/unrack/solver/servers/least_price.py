@@ -9,7 +9,7 @@ import numpy as np
 from unrack.jit import compiled
 from unrack.kernels.arrays import Bools, Ints
 from unrack.solver.servers.problem import Allocation, Asked, Supply
-from unrack.solver.servers.ranking import cheapest
+from unrack.solver.servers.split import cheapest
 
 NONE = -1
 """In place of a price: no empty cluster takes the server within its SLOs."""

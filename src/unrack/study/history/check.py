@@ -90,6 +90,8 @@ class Check(NamedTuple):
 
     policy: str
     jobs: int
+    left_out: int  # rows of the log that could not be read as jobs
+    unknown: int  # jobs whose real start is not known, or before they came
     waits: WaitTimes  # of those that started in both
     partitions: dict[str, WaitTimes]
     users: dict[str, WaitTimes]  # those with the most different waits in all
@@ -133,9 +135,8 @@ def check_history(
     """
     jobs = workload.jobs
     if WAIT not in jobs.extra.columns or jobs.extra[WAIT].null_count() == len(jobs):
-        raise InputError(
-            workload.name, "no waits", f"a trace that says how long jobs waited: SWF, sacct, PBS, or {WAIT}"
-        )
+        wanted = f"a trace that says how long jobs waited: SWF, sacct, PBS, or {WAIT}"
+        raise InputError(workload.name, "no job whose wait is known", wanted)
     result = simulate(cluster, workload, policy, progress=progress)
     frame, starts, names = _starts(result)
     both = ~np.isnan(starts.real) & ~np.isnan(starts.told)
@@ -169,7 +170,8 @@ def check_history(
     pairs, other_way = _order(starts.real[both], starts.told[both])
     used_real, used_simulated, over_time = _use(cluster, starts)
     return Check(
-        policy=result.policy, jobs=len(jobs), waits=waits(both),
+        policy=result.policy, jobs=len(jobs), left_out=workload.intake.read - workload.intake.kept,
+        unknown=int(np.isnan(starts.real).sum()), waits=waits(both),
         partitions={name: waits(of_partition == name) for name in names if (both & (of_partition == name)).any()},
         users={name: waits(of_user == name) for name in top if (both & (of_user == name)).any()},
         correlation=linear, rank_correlation=by_rank, pairs=pairs, swapped=other_way,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -114,7 +114,7 @@ class StudyTable(Strict):
     slowdowns: Together | None = None
     memory_changes: dict[str, Any] | None = None
     ties: Ties = Ties.TOGETHER
-    core_tiles: Literal["best", "quick", "first-fit"] | None = None
+    core_tiles: str | None = None
     measure: MeasureTable | None = None
     faults: list[FaultTable] = Field(default_factory=list)
     random_faults: list[dict[str, Any]] = Field(default_factory=list)

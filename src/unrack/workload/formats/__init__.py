@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unrack.workload.formats.quantities import memory_unit_mb as memory_unit_mb
     from unrack.workload.formats.quantities import numbers as numbers
     from unrack.workload.formats.quantities import refuse as refuse
+    from unrack.workload.formats.quantities import shown as shown
     from unrack.workload.formats.quantities import time_option_us as time_option_us
     from unrack.workload.formats.quantities import time_unit_us as time_unit_us
     from unrack.workload.formats.quantities import times_us as times_us
@@ -30,7 +31,12 @@ if TYPE_CHECKING:
     from unrack.workload.formats.source import Locator as Locator
     from unrack.workload.formats.source import Source as Source
     from unrack.workload.formats.source import load as load
+    from unrack.workload.formats.source import text_bytes as text_bytes
+    from unrack.workload.formats.table.aliases import find_aliases as find_aliases
+    from unrack.workload.formats.table.columns import TableColumns as TableColumns
     from unrack.workload.formats.table.published import read_openb as read_openb
+    from unrack.workload.formats.table.read import as_workload as as_workload
+    from unrack.workload.formats.table.read import mapped as mapped
     from unrack.workload.formats.table.text import GPUS as GPUS
     from unrack.workload.formats.table.text import TOGETHER as TOGETHER
     from unrack.workload.formats.table.text import UTILITY as UTILITY

@@ -21,7 +21,6 @@ from unrack.workload.formats.intake import tidy
 from unrack.workload.formats.kubernetes import read_pods
 from unrack.workload.formats.pbs import read_pbs
 from unrack.workload.formats.quantities import boolean
-from unrack.workload.formats.servers_json import read_servers
 from unrack.workload.formats.slurm.listing import heads_a_list, plain
 from unrack.workload.formats.slurm.queue import read_queue
 from unrack.workload.formats.slurm.sacct import read_sacct
@@ -108,7 +107,6 @@ _OWN: dict[str, Format] = {
     ),
     "csv": make_format(read_table, "comma-separated values with any columns, mapped by name", _ALL),
     "parquet": make_format(read_table, "Parquet with any columns, mapped by name", _ALL, ("has_header", "separator")),
-    "servers": make_format(read_servers, "JSON of servers that ask for tiers of memory", _ALL),
     "sacct": make_format(
         read_sacct, "jobs of the past as Slurm's sacct prints them", "memory request user devices deadline counted"
     ),
@@ -157,7 +155,6 @@ def read_trace(
     options
         The options of the format's reader: see :func:`unrack.workload.formats.swf.read_swf`,
         :func:`unrack.workload.formats.table.read.read_table`,
-        :func:`unrack.workload.formats.servers_json.read_servers`,
         and those of :mod:`unrack.workload.formats.table.published`. A CSV in a layout of its own is read as any CSV
         where the options are those of any CSV.
 
@@ -172,6 +169,8 @@ def read_trace(
         raise InputError("format", repr(format), FORMATS.missing(format) or f"one of {', '.join(FORMATS)}")
     source = load(path)
     name = format or _found(source)
+    if name not in FORMATS:
+        raise InputError(f"{source.path}: format", f"{name!r} by its content", FORMATS.missing(name))
     chosen = FORMATS[name]
     if format is None and (name in _TABLES or chosen.giveaway) and not set(options) <= set(chosen.options):
         name, chosen = "csv", FORMATS["csv"]

@@ -55,6 +55,7 @@ _TIMES = ("submit time", "wait time", "run time", "requested time")
 _FRACTIONS = ("average CPU time", "used memory", "requested memory", "think time")
 SECOND = Fraction(1_000_000)
 _KEY = re.compile(r";\s{0,4}([A-Za-z][A-Za-z0-9_]*):(?:\s+(.*))?")
+_NAMED = re.compile(r"^(\d{1,9})\s+(\S+)", re.MULTILINE)
 _NODE_SPEC = r" (\d{1,9}):ppn=(\d{1,9})(?:[:+# ]|$)"
 
 
@@ -118,6 +119,7 @@ def read_swf(
     known = {"user": "user", "executable": "app"} | {
         name: EXTRA + name for name in ("group", "queue", "partition", "status")
     }
+    heads = header(text)
     frame = frame.select(
         pl.col("job number").alias("id"),
         pl.col("submit time").alias("submit_us"),
@@ -126,15 +128,26 @@ def read_swf(
         "tasks",
         "cores",
         "memory_mb",
-        *(pl.when(pl.col(name) >= 0).then(pl.col(name)).alias(new) for name, new in known.items()),
+        *(_named(name, heads).alias(new) for name, new in known.items()),
         pl.when(pl.col("wait time") >= 0).then(pl.col("wait time") / 1e6).alias(f"{EXTRA}log_wait_s"),
         *([] if memory != "ignore" else unheeded([frame["memory"]], "memory ignored")),
         *_preceding(frame, raw, tally),
         priority=pl.lit(0, pl.Int64),
     )
-    made = workload(source, "swf", raw.height, frame, tally, overrun, header(text))
+    made = workload(source, "swf", raw.height, frame, tally, overrun, heads)
     tally.missing.pop("deadline", None)  # the format has none
     return made
+
+
+def _named(field: str, heads: dict[str, str]) -> pl.Expr:
+    """The numbers of a field, or the names that the header gives them, as ``; Partition: 1 batch``: one each."""
+    numbers = pl.when(pl.col(field) >= 0).then(pl.col(field))
+    key = {"executable": "App"}.get(field, field.capitalize())
+    said = dict(_NAMED.findall(heads.get(key, "")))
+    if not said or len({*said.values()}) < len(said):
+        return numbers
+    names = {int(number): name for number, name in said.items()}
+    return numbers.replace_strict(names, default=numbers.cast(pl.String), return_dtype=pl.String)
 
 
 def _preceding(frame: pl.DataFrame, raw: pl.DataFrame, tally: Tally) -> list[pl.Series]:

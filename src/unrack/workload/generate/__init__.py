@@ -11,11 +11,19 @@ if TYPE_CHECKING:
     from unrack.resources.checked import validated as validated
     from unrack.workload.generate.arrivals import Arrivals as Arrivals
     from unrack.workload.generate.arrivals import gap_s as gap_s
+    from unrack.workload.generate.distributions import Constant as Constant
     from unrack.workload.generate.distributions import Distribution as Distribution
+    from unrack.workload.generate.distributions import Hours as Hours
+    from unrack.workload.generate.distributions import Positive as Positive
+    from unrack.workload.generate.distributions import WeekCycle as WeekCycle
+    from unrack.workload.generate.distributions import Weekdays as Weekdays
     from unrack.workload.generate.distributions import as_us as as_us
     from unrack.workload.generate.distributions import numbers_from as numbers_from
+    from unrack.workload.generate.distributions import pick as pick
     from unrack.workload.generate.distributions import upward as upward
+    from unrack.workload.tier_asks import BETWEEN as BETWEEN
     from unrack.workload.tier_asks import NO_CEILING as NO_CEILING
+    from unrack.workload.tier_asks import TierAsks as TierAsks
     from unrack.workload.tier_asks import first_fault as first_fault
     from unrack.workload.tier_asks import tier_asks as tier_asks
 else:

@@ -23,7 +23,6 @@ from unrack.workload.generate.batch.generator import generate_batch
 from unrack.workload.generate.batch.spec import BatchSpec
 from unrack.workload.generate.distributions import as_us, numbers_from, pick, upward
 from unrack.workload.generate.scenarios import GeneratorSpec, scenario
-from unrack.workload.generate.server_generator import ServerSpec, generate_servers
 from unrack.workload.job import Workload, job_table
 
 
@@ -50,17 +49,14 @@ def _of_others(name: str, found: Any) -> Generator:
 
 GENERATORS: Table[Generator] = Table(
     "generators",
-    {
-        "model": generate_batch,
-        "servers": lambda spec, *, seed, name, folder: generate_servers(spec, seed, name),
-    },
+    {"model": generate_batch},
     _of_others,
 )
 """The key of a table ``generate`` that tells what draws it → the generator."""
 
 
 def generate(
-    spec: GeneratorSpec | BatchSpec | ServerSpec | Mapping[str, Any],
+    spec: GeneratorSpec | BatchSpec | Mapping[str, Any],
     seed: int = 0,
     name: str | None = None,
     folder: Path | None = None,
@@ -73,17 +69,15 @@ def generate(
         What to draw; a mapping is validated. With the key ``scenario`` its other keys are the options of
         :func:`unrack.workload.generate.scenarios.scenario`; with the key ``model`` it is a
         :class:`unrack.workload.generate.batch.spec.BatchSpec`, drawn by
-        :func:`unrack.workload.generate.batch.generator.generate_batch`; with the key ``servers`` it is a
-        :class:`unrack.workload.generate.server_generator.ServerSpec`, drawn by
-        :func:`unrack.workload.generate.server_generator.generate_servers`; with a key that a plug-in has a generator of
-        (:data:`GENERATORS`), it is drawn by that.
+        :func:`unrack.workload.generate.batch.generator.generate_batch`; with a key that a plug-in has a generator of
+        (:data:`GENERATORS`), such as ``servers`` of ``unrack-papers``, it is drawn by that.
     seed
         Of ``numpy.random.Generator(PCG64(seed))``, the only source of chance. The draws are, in order: gaps, classes,
         users, then class by class run time, tasks, cores, memory, request factor, deadline factor, devices by name;
         then which jobs are urgent, and their deadline factors. The states of ``mmpp`` arrivals come from the stream
         that ``SeedSequence(seed)`` spawns first.
     name
-        The workload's name; default: that of the scenario or model, "servers", or "synthetic".
+        The workload's name; default: that of the scenario, model or generator, or "synthetic".
     folder
         Where files that the specification names are looked for first, before the working folder.
 
@@ -108,8 +102,6 @@ def generate(
     """
     if isinstance(spec, BatchSpec):
         return generate_batch(spec, seed, name, folder)
-    if isinstance(spec, ServerSpec):
-        return generate_servers(spec, seed, name)
     if isinstance(spec, Mapping):
         for key in (*GENERATORS.own, *GENERATORS.added()):
             if key in spec:

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.solver import tile_distance
+from unrack_papers.torus import tile_distance
 
 Ints = NDArray[np.int64]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrack import best_tiles, first_fit_tiles
-from unrack.solver import TorusPlacement
 from unrack_papers.claim import MORE, Claim, exceeds, lies, together
 from unrack_papers.farshin.servers import beside
 from unrack_papers.farshin.torus.chart import tori
@@ -15,6 +13,7 @@ from unrack_papers.options import Options
 from unrack_papers.pages.figure import curves, rows_of_figures
 from unrack_papers.pages.sheet import Sheet, line, texts
 from unrack_papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task, Values
+from unrack_papers.torus import TorusPlacement, best_tiles, first_fit_tiles
 
 PAPER = "Farshin et al. 2021, section 6"
 ROWS, COLUMNS, TILES = 4, 5, 6

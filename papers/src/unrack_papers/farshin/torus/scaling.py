@@ -6,8 +6,7 @@ import random
 import time
 from collections.abc import Iterable
 
-from unrack import best_tiles, estimate, first_fit_tiles, quick_tiles
-from unrack.solver import TorusPlacement
+from unrack import estimate
 from unrack_papers.claim import Check, Claim, lies, wherever
 from unrack_papers.farshin.torus.placement import PAPER
 from unrack_papers.measured import Measured
@@ -15,6 +14,7 @@ from unrack_papers.options import Options
 from unrack_papers.pages.bars import bars
 from unrack_papers.pages.sheet import Sheet, line, named, texts
 from unrack_papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task
+from unrack_papers.torus import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles
 
 PAPER_S = {
     4: {2: 0.0002, 4: 0.0179, 8: 350.6222},

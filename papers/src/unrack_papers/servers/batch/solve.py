@@ -1,7 +1,7 @@
 """A batch of servers placed all at once: as many as can be, in the fewest clusters, at the lowest price.
 
 1. Bounds: a linear programme over classes of equal servers and clusters (``bound.py``).
-2. A first allocation: one at a time, in several orders (:class:`unrack.solver.OneByOne`); the best of them.
+2. A first allocation: one at a time, in several orders (:mod:`unrack_papers.servers.allocator.one_by_one`); the best.
 3. From there, steps that place what was left out, empty clusters and lower the price (``search.py``), each until its
    bound is met or its tries are used up.
 4. A batch small enough is solved, or an answer that is not proven finished, by constraint programming
@@ -22,7 +22,8 @@ import numpy as np
 from unrack.errors import InputError
 from unrack.extras import needed_for
 from unrack.jit import Bools
-from unrack.solver import Allocation, Asked, Clock, OneByOne, Supply, timed
+from unrack.solver import Allocation, Asked, Clock, Supply, timed
+from unrack_papers.servers.allocator.one_by_one import OneByOne
 from unrack_papers.servers.batch.bound import Bounds
 from unrack_papers.servers.batch.case import CORES, FLOOR, MB, Case, make_case
 from unrack_papers.servers.batch.constraint import place_cp

@@ -38,7 +38,7 @@ class Said(NamedTuple):
         Its time limit once it ran; ``None``: none.
     state
         The orchestrator's word for how it ended; ``""``: it has not.
-    parts
+    holding
         How many of its parts held something once it ran, as of :attr:`unrack.live.driver.seen.SeenJob.parts`.
     """
 
@@ -48,7 +48,7 @@ class Said(NamedTuple):
     end_s: int = 0
     limit_s: int | None = None
     state: str = ""
-    parts: int = 0
+    holding: int = 0
 
 
 class Known(NamedTuple):
@@ -122,6 +122,8 @@ class Entry:
         KeyError
             Something is missing.
         """
+        if isinstance(record.get("parts"), int):  # what ``holding`` was called, also in records where it is another's
+            record = {**record, "holding": record["parts"]}
 
         def part(of: type[Any]) -> Any:
             return of(**{name: record[name] for name in of._fields if name in record})

@@ -28,7 +28,7 @@ from unrack.live.driver.state.stage import (
 
 FACTS = frozenset(
     {"lease", "short", "operations", "leaving", "decided_us", "released_us", "started_us", "ended_us", "free",
-     "asked_s", "given_s", "more_us"}
+     "asked_s", "given_s", "more_us", "excused"}
 )  # fmt: skip
 """What a stage may have, by the names that its classes and the journal have for it."""
 
@@ -75,7 +75,7 @@ def stage_of_record(record: Mapping[str, Any]) -> Stage:
         case Phase.FOREIGN:
             return _foreign(record)
         case Phase.RECALLING:
-            return Recalling(_before(record), why)
+            return Recalling(_before(record), why, record.get("excused", False))
         case Phase.STOPPING | Phase.HOLDING:
             return _stopped(phase, record)
     before = _stopped(Phase.STOPPING, record) if record.get("leaving") else _before(record)

@@ -118,11 +118,15 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class Recalling:
-    """It is to be held again, for the reason ``why``; ``was``: what it holds, and how far it had come."""
+    """It is to be held again, for the reason ``why``; ``was``: what it holds, and how far it had come.
+
+    ``excused``: its start has not failed: it was forgotten, or undone by others.
+    """
 
     phase: ClassVar[Literal[Phase.RECALLING]] = Phase.RECALLING
     was: Decided | Released | Running | Foreign | None
     why: str
+    excused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

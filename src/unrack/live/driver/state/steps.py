@@ -49,11 +49,11 @@ def stopped(stage: Stage, why: str) -> Stopped:
     return Stopped(Phase.STOPPING, why, attached)
 
 
-def recalled(stage: Stage, why: str) -> Recalling:
+def recalled(stage: Stage, why: str, excused: bool = False) -> Recalling:
     """It is to be held again."""
     if isinstance(stage, Recalling):
-        return Recalling(stage.was, why)
-    return Recalling(stage if isinstance(stage, Decided | Released | Running | Foreign) else None, why)
+        return Recalling(stage.was, why, excused)
+    return Recalling(stage if isinstance(stage, Decided | Released | Running | Foreign) else None, why, excused)
 
 
 def acknowledged(stage: Stage, now: int) -> Running:

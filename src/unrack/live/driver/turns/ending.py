@@ -71,7 +71,7 @@ class Ending(Participant):
         if job.shown == Shown.HELD:
             self.give_up(entry, why, failed=False)
         else:
-            self.table.move(entry, recalled(entry.stage, why))
+            self.table.move(entry, recalled(entry.stage, why, excused=True))
 
     def give_up(self, entry: Entry, why: str, failed: bool = True) -> None:
         """A start that was decided did not come about, or was undone: the job waits again."""

@@ -56,7 +56,7 @@ class Holding(Participant):
             return
         entry.trouble = Trouble()
         self.orchestrator.started(entry.key)
-        entry.said = entry.said._replace(limit_s=job.limit_s, parts=job.parts)
+        entry.said = entry.said._replace(limit_s=job.limit_s, holding=job.parts)
         self.epoch.tell(Started(entry.number), self.now)
         runs = acknowledged(entry.stage, self.now)
         self.table.move(entry, runs)
@@ -71,7 +71,7 @@ class Holding(Participant):
             self.table.touch(entry)
             if entry.number is not None:
                 self.epoch.tell(Expected(entry.number, self.now + self._left_us(entry)), self.now)
-        changed = job.nodes != set(entry.nodes) or job.parts != entry.said.parts
+        changed = job.nodes != set(entry.nodes) or job.parts != entry.said.holding
         if job.in_parts and not job.completing and not entry.operations and changed:
             self.elsewhere(entry, job)  # a part has ended, or was started, before the others
         elif is_short(entry.stage) and self._has_room(entry):
@@ -187,7 +187,7 @@ class Holding(Participant):
         asked, lease = stands
         lease = with_claims(self.epoch.core, asked, lease)
         ran_us = 0 if not job.start_s else max(0, self.now - self._moment_us(job.start_s))
-        said = entry.said._replace(start_s=job.start_s, limit_s=job.limit_s, restarts=job.restarts, parts=job.parts)
+        said = entry.said._replace(start_s=job.start_s, limit_s=job.limit_s, restarts=job.restarts, holding=job.parts)
         entry.said = said
         entry.stage = elsewhere(entry.stage, self.now - ran_us)
         self.adopt(entry, job_record(asked), lease)

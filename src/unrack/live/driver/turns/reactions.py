@@ -22,6 +22,9 @@ from unrack.live.driver.turns.ending import Ending
 from unrack.live.driver.turns.notes import Participant, TurnNotes
 from unrack.units import SECOND_US
 
+AT_ONCE_US = 2 * SECOND_US
+"""A job that is held again so soon after its release was held because of it."""
+
 
 class Sight(Enum):
     """How a reading shows a job. Exactly one of these holds; the columns of the tables are in this order."""
@@ -87,7 +90,8 @@ class Reactions(Participant):
 
     def recalled(self, entry: Entry, job: SeenJob) -> None:
         """It is held again, as it was to be."""
-        self.ending.give_up(entry, entry.why or "not started in time")
+        assert isinstance(entry.stage, Recalling)
+        self.ending.give_up(entry, entry.why or "not started in time", failed=not entry.stage.excused)
         self.ending.aside_if_broken(entry, job)
 
     def still_wanted(self, entry: Entry, job: SeenJob) -> None:
@@ -102,7 +106,7 @@ class Reactions(Participant):
         """What was told last is forgotten, and it may start where it had been placed before."""
         self.notes.count("hold-forgotten")
         why = f"{self.orchestrator.name} was about to start it where it had been placed before"
-        self.table.move(entry, recalled(entry.stage, why))
+        self.table.move(entry, recalled(entry.stage, why, excused=True))
 
     def refused(self, entry: Entry, job: SeenJob) -> None:
         """The start for which it was let go is not allowed."""
@@ -115,8 +119,13 @@ class Reactions(Participant):
         self.table.move(entry, recalled(entry.stage, self.notes.refusal(job.reason)))
 
     def held_again(self, entry: Entry, job: SeenJob) -> None:
-        """It was held after it was released."""
-        self.table.move(entry, recalled(entry.stage, f"held again ({job.reason})"[:300]))
+        """It was held after it was released: its release was forgotten, or somebody holds it.
+
+        One that is held as soon as it is released has failed, so that it is not released without end.
+        """
+        assert isinstance(entry.stage, Released)
+        late = self.now - entry.stage.released_us >= AT_ONCE_US
+        self.table.move(entry, recalled(entry.stage, f"held again ({job.reason})"[:300], excused=late))
 
     def timed_out(self, entry: Entry, job: SeenJob) -> None:
         """Its start has taken too long."""

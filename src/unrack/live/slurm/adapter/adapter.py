@@ -14,7 +14,7 @@ from unrack.live.driver.state.epoch import Beginning
 from unrack.live.driver.state.table import KnownJobs
 from unrack.live.slurm.adapter.admission import Admission, asks_of, bare, could_share
 from unrack.live.slurm.adapter.asked import Placing, as_asked, noted, placed, placing_of
-from unrack.live.slurm.adapter.orders import carried_out
+from unrack.live.slurm.adapter.orders import carried_out, ready_us
 from unrack.live.slurm.adapter.refusals import Refusals
 from unrack.live.slurm.adapter.restored import Restored
 from unrack.live.slurm.adapter.seen import seen_of
@@ -43,9 +43,11 @@ class SlurmAdapter:
         self.start_timeout_us, self.longest_us = terms.start_timeout_us, terms.longest_us
         self.refusals, self.restored = Refusals(), Restored()
         self._admission: Admission | None = None
+        self._now, self._ready_us = 0, dict[str, int]()
 
     def changed(self, now: int) -> bool:
         """Whether anything may have changed, or is to be looked at."""
+        self._now = now
         return self.restored.due(now) or self.client.changed()
 
     def read(self, table: KnownJobs) -> Seen:
@@ -62,6 +64,7 @@ class SlurmAdapter:
         self.refusals.keep(entry.key for entry in table)
         self.restored.look(seen, table, now)
         self._admission = Admission(self.terms, self.refusals, seen, table, now)
+        self._now, self._ready_us = now, ready_us(seen, now)
 
     def asked(self, entry: Entry, job: SeenJob, names: Names) -> AskedJob | Problem:
         """What a job asks that may be started now."""
@@ -96,7 +99,7 @@ class SlurmAdapter:
 
     def carry_out(self, orders: Sequence[Order]) -> Iterator[Sequence[Acknowledgement]]:
         """Give orders, in at most two steps."""
-        return carried_out(self.client, orders)
+        return carried_out(self.client, orders, {key for key, at_us in self._ready_us.items() if self._now < at_us})
 
     def forgotten(self, key: str) -> bool:
         """Slurm, which was killed, has forgotten what the user of a held job wants."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from unrack.live.driver.contract import Acknowledgement, Act, Order
 from unrack.live.driver.portable import nodes_in
+from unrack.live.driver.seen import Seen
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Running
 from unrack.live.slurm import orders as words
@@ -13,17 +14,38 @@ from unrack.live.slurm.adapter.asked import asked_before, asks_by_name
 from unrack.live.slurm.adapter.seen import key_of
 from unrack.live.slurm.client import Client
 from unrack.live.slurm.orders import AskAgain, HoldBack, Lengthen, Place, Release, RequeueHeld
+from unrack.units import SECOND_US
+
+KILLED_S = 2
+"""So many seconds after its run was killed a job is released again at the earliest.
+
+A node that has killed a job in a second of the controller's clock takes a start in the same second for one of before
+that, and does not launch it; Slurm then ends the job as failed. One second more is for clocks that differ.
+"""
 
 
-def carried_out(client: Client, orders: Sequence[Order]) -> Iterator[list[Acknowledgement]]:
+def ready_us(seen: Seen, now: int) -> dict[str, int]:
+    """When jobs that were queued again may be released, µs, of those that may not be yet."""
+    found = {}
+    for key, job in seen.jobs.items():
+        if job.restarts:
+            killed_s = max(part.submit_s for part in job.own.job.every)  # Slurm submits a job anew once it is killed
+            if (late_s := killed_s + KILLED_S - seen.at_s) > 0:
+                found[key] = now + round(late_s * SECOND_US)
+    return found
+
+
+def carried_out(client: Client, orders: Sequence[Order], early: Collection[str]) -> Iterator[list[Acknowledgement]]:
     """Give orders, and those that follow on what Slurm has taken.
 
-    A job that was not placed must not be released; one that is held again asks for what it asked for before.
+    A job that was not placed must not be released; one that is held again asks for what it asked for before. Jobs that
+    are ``early`` are placed and not released, so that the order is given again.
     """
     of = {order.entry.key: order for order in orders}
     answers = client.carry_out([_first(order) for order in orders])
     yield [_told(of[str(answer.order.job)], answer) for answer in answers]
     taken = [answer.order for answer in answers if answer.done]
+    taken = [order for order in taken if not (isinstance(order, Place) and str(order.job) in early)]
     if more := [one for order in taken for one in _then(order, of[str(order.job)].entry)]:
         yield [_told(of[str(answer.order.job)], answer) for answer in client.carry_out(more)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -253,11 +254,17 @@ def limits_of(view: View) -> Ints:
 NOTHING_CLAIMED = tuple(map(sealed, (np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.zeros((2, 0), np.int64))))
 
 
-def ledger_of(view: View, lends: bool) -> tuple[Ints, ...]:
+@lru_cache(maxsize=4)
+def none_held(jobs: int) -> Ints:
+    """int64[2, jobs]: where the claims of jobs are that have none."""
+    return sealed(np.zeros((2, jobs), np.int64))
+
+
+def ledger_of(view: View, lends: bool, later: bool = True) -> tuple[Ints, ...]:
     """The columns of the ledger that a view shows, in the order of :data:`LEDGER`.
 
     Where memory is lent, loans are among the rows and claims (:mod:`unrack.ledger.memory.use`): of the place of a
-    node ``PLENTY`` less what it lends is free.
+    node ``PLENTY`` less what it lends is free. ``later``: whether what running jobs hold is looked at.
     """
     seen = view.columns
     claimed, nodes = seen.claimed, (seen.asks, seen.asks[ASKED_US], seen.free, seen.set_of)
@@ -265,9 +272,9 @@ def ledger_of(view: View, lends: bool) -> tuple[Ints, ...]:
     if not lends:
         return *nodes, seen.running, seen.pool, seen.lease_at, *claims
     free_places, rows, at = shown(np.concatenate([claims[0], PLENTY - view.lent])), seen.pool, seen.lease_at
-    if seen.memory is None:
+    if seen.memory is None or not later:
         return *nodes, seen.running, rows, at, free_places, *claims[1:]
-    held, held_at = claims[1], np.zeros_like(at) if claimed is None else claims[2]
+    held, held_at = claims[1], none_held(at.shape[1]) if claimed is None else claims[2]
     places, uses = len(claims[0]), seen.memory.kernel
     own = with_loans(seen.running, seen.running_count, rows, at, held, shown(held_at), places, uses)
     rows, at, held, held_at = map(shown, own)

@@ -87,7 +87,7 @@ class Plan(Grouped):
         while True:
             if keeps:
                 carry_levels(*how[:5], self.columns.kernel)
-            if in_kernel or (self.lends and self.only_lent):
+            if in_kernel or (self.lends and self.only_lent and len(self.columns.may_lend)):
                 made = made or choices(now, what.trust)
                 line = made.timeline if in_kernel else None
                 alone = made.alone if self.lends else made.alone.without_loans

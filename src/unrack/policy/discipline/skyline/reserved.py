@@ -81,6 +81,7 @@ class Reserved:
     columns: PlanColumns
     replaced: int = -1  # how many of its columns the ledger had replaced when these were taken over
     fixed: int = 0  # how many claims are noted that are the same wherever a job runs
+    later: bool = True  # whether what is free at times to come is asked about
     known: int = 0  # of how many jobs it is known what decides where they go
     chosen: bool = False  # whether of any of them that is a choice
     every: bool = False  # whether it is of all of them
@@ -116,7 +117,8 @@ class Reserved:
         plan = cls(rule, columns_for(ledger_of(view, lends), nodes, jobs), chosen=every, every=every, lends=lends)
         plan.replace(may_lend=may_lend, aside=limits_of(view))
         plan.look_at_sets(view)
-        plan.only_lent = place == "first-fit" and len(may_lend) > 0
+        servers = lends and not whole and view.cluster.tiers is not None
+        plan.only_lent = servers or (place == "first-fit" and len(may_lend) > 0)
         plan.in_kernel = place in FITS and view.slo is None and lends == (len(may_lend) > 0)
         plan.note_jobs(view)
         plan.group(view, place)
@@ -213,6 +215,11 @@ class Reserved:
             return
         self.make_room(view)
         wants, own = self.columns.wants, self.rule.whole and not self.lends
+        if plain:
+            some = view.asks[CORES_ASKED, first:] > 0
+            lent = self.only_lent and (some | self.rule.whole)
+            self.chosen, wants[first : self.known] = True, np.where(lent, Wants.LENT, self._elsewhere)
+            return
         status = view.status[first:]
         for job in (first + np.flatnonzero((status != FINISHED) & (status != REJECTED))).tolist():
             asks = devices is not None and devices.asks(job)
@@ -254,6 +261,10 @@ class Reserved:
             return Wants.LENT_DEVICES if self.lends else Wants.DEVICES
         if not asks and anywhere and self.only_lent and (self.rule.whole or some):
             return Wants.LENT
+        return self._elsewhere
+
+    @property
+    def _elsewhere(self) -> Wants:
         return Wants.ELSEWHERE if self.lends else Wants.CHOICE
 
     def too_coarse(self, view: View) -> bool:
@@ -317,7 +328,7 @@ class Reserved:
 
     def take_over(self, view: View, **expected: Ints) -> None:
         """Take over the columns of the ledger, with others in place of some."""
-        self.replace(**dict(zip(LEDGER, ledger_of(view, self.lends), strict=True)) | expected)
+        self.replace(**dict(zip(LEDGER, ledger_of(view, self.lends, self.later), strict=True)) | expected)
         if len(self.columns.installed) != len(view.columns.open_to):
             self.look_at_sets(view)
         self.make_room(view)

@@ -1,1 +1,0 @@
-"""Free tiles of a torus that are near each other."""
