@@ -79,7 +79,8 @@ def link(world: World) -> World:
 def gpus(world: World) -> World:
     """GPUs for everybody, in every node, asked by every third job: a hundredth of one a task."""
     machine = {"gpus": 8, "per_socket": 4}
-    cluster = world.cluster | {"gpus": {"machines": [{"machine": machine, "nodes": "0-3"}]}}
+    last = sum(kind["count"] for kind in world.cluster["nodes"]) - 1
+    cluster = world.cluster | {"gpus": {"machines": [{"machine": machine, "nodes": f"0-{last}"}]}}
     devices = {("gpus", "milli"): asked(world, "", 10)["counted", ""]}
     return World(cluster, world.jobs | {"devices": devices})
 
@@ -217,7 +218,7 @@ def random_world(random: np.random.Generator, alike: bool) -> World:
 VARIANTS = (
     "conservative", "conservative(order=sjf)", "conservative(compress=ends)", "conservative(place=best-fit)",
     "conservative(place=worst-fit)", "slurm(interval=7 s)", "slurm(interval=20 s, depth=4)", "easy",
-    "list(backfill=any)",
+    "list(backfill=any)", "easy(place=best-fit)", "easy(place=worst-fit)", "conservative(place=tightest-run)",
 )  # fmt: skip
 WORLDS = 400
 
@@ -234,8 +235,6 @@ def test_what_is_not_scarce_changes_nothing_on_random_worlds(policy: str, worlds
         world = random_world(random, alike)
         nodes = sum(kind["count"] for kind in world.cluster["nodes"])
         unscarce = [licence] if alike else [licence, link, apart, drives]
-        if "best-fit" in policy or "worst-fit" in policy:  # tasks with drives are placed one by one by these
-            unscarce = unscarce[:3]
         other = unscarce[seed % len(unscarce)](world)
         told = difference(starts(world, policy), starts(other, policy))
         assert not told, f"{unscarce[seed % len(unscarce)].__name__} in world {seed} of {nodes} nodes: {told}"
@@ -247,6 +246,28 @@ def test_a_link_that_is_never_full_changes_no_plan_of_equal_cores() -> None:
         world = random_world(np.random.default_rng(seed), alike=True)
         told = difference(starts(world, "conservative"), starts(link(world), "conservative"))
         assert not told, f"world {seed}: {told}"
+
+
+BORROWING = (
+    *(f"{name}(memory={rule})" for name in ("easy", "conservative") for rule in ("naive", "local", "disaggregated")),
+    "slurm(interval=7 s, memory=disaggregated)", "easy(memory=disaggregated, nodes=whole)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("policy", "worlds"),
+    [*((policy, 8) for policy in BORROWING), *(pytest.param(p, WORLDS, marks=pytest.mark.slow) for p in BORROWING)],
+)
+def test_nor_does_it_where_tasks_borrow_memory(policy: str, worlds: int) -> None:
+    for seed in range(worlds):
+        random = np.random.default_rng([BORROWING.index(policy), seed])
+        world = random_world(random, alike=False)
+        wide = random.random(len(world.jobs["tasks"])) < 0.3
+        jobs = world.jobs | {"memory_mb": np.where(wide, random.integers(0, 6, len(wide)), world.jobs["memory_mb"])}
+        lending, unscarce = World(world.cluster | {"lending": "all"}, jobs), (licence, link, apart, drives, drives)
+        other = unscarce[seed % len(unscarce)](lending)
+        told = difference(starts(lending, policy), starts(other, policy))
+        assert not told, f"{unscarce[seed % len(unscarce)].__name__} in world {seed}: {told}"
 
 
 TEN = [

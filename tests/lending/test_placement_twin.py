@@ -28,7 +28,7 @@ def place_now(terms: LendingTerms, free: Ints, total: Ints, asker: Asker) -> tup
     nodes = free.shape[1]
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
     cores_at = cores_of_idle(free, total, terms.threshold_mb)
-    rows, lent = place_job(terms, free.copy(), total, cores_at, True, asker, None, False, out)
+    rows, lent = place_job(terms, free.copy(), total, cores_at, True, 0, asker, None, False, out)
     return out.rows[: max(rows, 0)].copy(), out.loans[:lent].copy()
 
 

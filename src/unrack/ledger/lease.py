@@ -116,6 +116,16 @@ class Lease(NamedTuple):
         return cls(index(job), rows, loans_of(borrowed))
 
 
+def in_runs(rows: Ints) -> Ints:
+    """Rows of one node each, by node, with nodes that follow each other and hold alike as one row."""
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = (np.diff(rows[:, FIRST]) != 1) | (np.diff(rows[:, TASKS:], axis=0) != 0).any(axis=1)
+    first = np.flatnonzero(new)
+    found = rows[first]
+    found[:, NODES] = np.diff(np.append(first, len(rows)))
+    return found
+
+
 def together(job: int, parts: Sequence[Lease]) -> Lease:
     """The lease of a heterogeneous job from those of its components: each node, pair of nodes and place once.
 

@@ -83,7 +83,7 @@ def placed(
     for node in range(0 if whole else nodes):
         is_open = lent_by(moment.left, moment.k, slots, places, node) <= sky.may_lend[node]
         cores_at[node] = free[CPU, node] if is_open and installed[CPU, node] > 0 else -1
-    rows, loans = place_job(terms, free, installed, cores_at, whole, asker, aware, look, out)
+    rows, loans = place_job(terms, free, sky.installed[0], cores_at, whole, 0, asker, aware, look, out)
     return out, rows, loans
 
 

@@ -59,7 +59,7 @@ from unrack.units import NEVER_US
 def is_there(terms: LendingTerms, free: Ints, total: Ints, asker: Asker, aware: Any, out: Leases) -> bool:
     """Whether a job has a place."""
     cores_at = cores_of_idle(free, total, terms.threshold_mb)
-    return place_job(terms, free, total, cores_at, True, asker, aware, True, out)[0] >= 0
+    return place_job(terms, free, total, cores_at, True, 0, asker, aware, True, out)[0] >= 0
 
 
 @inlined
@@ -225,7 +225,7 @@ def lease_now(
             return end, 0
     while True:
         asker = asker_of(seen, job, now, groups.of, quota)
-        end, loans = place_job(terms, free, seen.total, cores_at, True, asker, aware, False, out)
+        end, loans = place_job(terms, free, seen.total, cores_at, True, 0, asker, aware, False, out)
         if end >= 0 or quota.shape[0] == 0:
             return end, loans
         quota = quota[:0]  # other nodes may do where groups do not allow these

@@ -79,27 +79,29 @@ class Leases(NamedTuple):
 
 @inlined
 def place_job(
-    terms: LendingTerms, free: Ints, total: Ints, cores_at: Ints, whole: bool, asker: Asker, aware: Any, look: bool,
+    terms: Any, free: Ints, total: Ints, cores_at: Ints, whole: bool, fit: int, asker: Asker, aware: Any, look: bool,
     out: Leases,
 ) -> tuple[int, int]:  # fmt: skip
     """Rows and loans for all tasks, written to ``out``; how many (-1 rows: there is no place now).
 
-    ``cores_at``, ``aware``, ``look``: as of :func:`spread`. ``whole``: whether a node serves one job at a time.
+    ``total``, ``cores_at``, ``aware``, ``look``: as of :func:`spread`; ``terms``: ``None``: no memory is lent;
+    ``whole``: whether a node serves one job at a time; ``fit``: which nodes are filled first that have all memory.
     ``free`` is not changed. There must be room for a row a node, and for 2 loans a node; on shared nodes
     these are by borrower.
     """
     tasks, cores, mb = asker.tasks, asker.cores, asker.mb
-    shown, places, supply, row = np.empty_like(free), 0, 0, -1
+    shown, own, places, supply, row = np.empty_like(free), np.zeros(free.shape, np.int64), 0, 0, -1
     for node in range(free.shape[1]):
         shown[CPU, node], shown[MEM, node] = max(cores_at[node], 0), free[MEM, node] if cores_at[node] >= 0 else 0
+        own[CPU, node], own[MEM, node] = total[CPU, node] if cores_at[node] >= 0 else 0, total[MEM, node]
         supply += free[MEM, node]
         if places < tasks and cores_at[node] >= 0:
             places += min(tasks_by_cores(cores_at[node], cores), tasks)
     if places < tasks or supply < tasks * mb:
         return -1, 0
-    if terms.rule >= 4 and asker.quota.shape[0] == 0:
-        row = place_on_nodes(shown, total, tasks, cores, mb, whole, 0, out.rows, 0)
-    if row >= 0:
+    if terms is None or (terms.rule >= 4 and asker.quota.shape[0] == 0):
+        row = place_on_nodes(shown, own, tasks, cores, mb, whole, fit, out.rows, 0)
+    if terms is None or row >= 0:
         return row, 0
     chosen, taken, local, loans = spread(terms, cores_at, free, total, asker, aware, look)
     for i in range(chosen.shape[0]):

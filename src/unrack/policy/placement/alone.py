@@ -47,6 +47,7 @@ class Alone(NamedTuple):
     aware: Any  # ranks lenders; ``None``: nothing does
     room: PoolAnswer  # for the choice of devices
     rule: int  # by which rule devices are chosen
+    fit: int  # and nodes that have all memory for them, where others may lend
     # the clusters of pools for servers on tiers of memory, and what servers ask; none: it is another cluster
     servers: tuple[Any, ...] = ()
 
@@ -65,20 +66,22 @@ class Alone(NamedTuple):
         ``line``: the devices over time (:mod:`unrack.ledger.devices.line_kernel`); ``None``: no job wants any,
         or it asks about all that do.
         """
-        return plan_round(self.terms, self.aware, line, None if line is None else self.room, self.rule, *how)
+        room = None if line is None else self.room
+        return plan_round(self.terms, self.aware, line, room, self.rule, self.fit, *how)
 
 
 @compiled
 def plan_round(
-    terms: Any, aware: Any, line: Any, room: Any, rule: int, order: Ints, now: int, running: int, grain: int,
-    whole: bool, fit: int, compress: int, trust: bool, brief: bool, sky: Any,
+    terms: Any, aware: Any, line: Any, room: Any, rule: int, own_fit: int, order: Ints, now: int, running: int,
+    grain: int, whole: bool, fit: int, compress: int, trust: bool, brief: bool, sky: Any,
 ) -> int:  # fmt: skip
     """As of :class:`Alone`."""
+    local_fit = fit if terms is None else own_fit
     while True:
         count = planned(order, now, running, PlanRule(grain, whole, fit), PlanRound(compress, trust, brief), sky)
         wants, short = sky.wants[order[sky.cursor[AT]]] if count == CHOOSE else -1, 0
         if line is not None and wants in (DEVICES, LENT_DEVICES):
-            short = choose_devices(order, now, running, whole, terms, aware, line, room, rule, sky)
+            short = choose_devices(order, now, running, whole, terms, aware, line, room, rule, local_fit, sky)
         elif terms is not None and wants == LENT:
             short = choose(order, running, whole, terms, aware, sky)
         else:

@@ -100,11 +100,8 @@ class MemoryRule(Protocol):
     def offers(self, view: View, notes: Any, job: int, room: Room) -> Iterator[Ints]:
         """int64[nodes] each: MB that one task of the job could have at each node; a later one is the second choice."""
 
-    def take(self, view: View, notes: Any, job: int, node: int, room: Room, now: int) -> Spot:
-        """The memory of one task at a node that was offered enough."""
-
-    def spread(self, view: View, notes: Any, job: int, room: Room, now: int) -> list[Spot] | None:
-        """Nodes and memory for all tasks of a job that asks for nothing else; ``None``: there are none now."""
+    def spread(self, view: View, notes: Any, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
+        """Nodes and memory for so many tasks of a job, whatever else it asks; ``None``: there are none now."""
 
     def kind(self, view: View, job: int) -> object:
         """What, beside cores and memory, decides whether a job has its memory somewhere."""

@@ -53,13 +53,9 @@ class LocalMemory:
         """What is free there."""
         yield room.free[1]
 
-    def take(self, view: View, notes: None, job: int, node: int, room: Room, now: int) -> Spot:
-        """All of it at the node."""
-        return Spot(node, 1, int(view.asks[MEMORY, job]))
-
-    def spread(self, view: View, notes: None, job: int, room: Room, now: int) -> list[Spot] | None:
+    def spread(self, view: View, notes: None, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
         """Nodes in the order of the rule."""
-        tasks, cores, mb = view.asks[[ALL_TASKS, CORES, MEMORY], job].tolist()
+        cores, mb = view.asks[[CORES, MEMORY], job].tolist()
         return fill(room, tasks, cores, mb, self.place)
 
     def kind(self, view: View, job: int) -> object:
@@ -173,20 +169,9 @@ class LentMemory:
         free = np.bincount(section, lend, terms.groups + 1).astype(np.int64)
         yield free[section] + np.where(section < terms.groups, free[terms.groups], 0) + own - lend
 
-    def take(self, view: View, notes: Lenders, job: int, node: int, room: Room, now: int) -> Spot:
-        """As much as the rule takes at the node, and the rest of lenders."""
-        mb = int(view.asks[MEMORY, job])
-        if self._local_first and room.free[1, node] >= mb:
-            return Spot(node, 1, mb)
-        only = np.full(len(room.cores), -1, np.int64)
-        only[node] = room.cores[node]
-        spots = self._lent(view, notes, job, room._replace(cores=only), 1, now)
-        assert spots is not None, "it was offered enough"
-        return spots[0]
-
-    def spread(self, view: View, notes: Lenders, job: int, room: Room, now: int) -> list[Spot] | None:
+    def spread(self, view: View, notes: Lenders, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
         """Nodes that have all memory, under rules that look for them first; or nodes and lenders."""
-        tasks, cores, mb = view.asks[[ALL_TASKS, CORES, MEMORY], job].tolist()
+        cores, mb = view.asks[[CORES, MEMORY], job].tolist()
         found = fill(room, tasks, cores, mb, self.place) if self._local_first else None
         return self._lent(view, notes, job, room, tasks, now) if found is None else found
 

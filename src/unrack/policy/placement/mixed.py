@@ -1,9 +1,10 @@
 """Where a job goes, with its nodes, memory and devices chosen together.
 
 A task needs a node that serves all that it asks there: cores, its memory by the rule for memory, and devices within
-reach. Where a task asks for devices, the rule for pools chooses among these nodes, and chooses the devices; the rule
-for memory then chooses the lenders. Where it asks for none, the rule for memory chooses the nodes as well. The tasks of
-a job are placed one after the other on what is left.
+reach. The rule for memory chooses nodes and lenders for all tasks at once, on the nodes that serve one: devices of
+which there is plenty change nothing. Only rules that look at compositions choose the node for each task themselves,
+where it asks for devices. The tasks then take their devices one after the other; where a node has none left, those
+that are without go elsewhere.
 """
 
 from __future__ import annotations
@@ -15,18 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from unrack.ledger.devices.sharing import TAKEN
-from unrack.ledger.lease import NODES, Lease, Loan, Share, loans_of, nodes_of
+from unrack.ledger.lease import NODES, Lease, Loan, Share, in_runs, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.policy.gpus.place_kernel import GpuRoom as GpuRoom
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.alone import Alone, components_of, found_together, kind_together, why_not_together
 from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
-from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, room_on
+from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, fill, room_on
 from unrack.policy.pools.lookahead import Lookahead, Urgency
-from unrack.policy.pools.place_kernel import RANDOM_FIT
-from unrack.policy.pools.pool_placement import NAMES, RULES
+from unrack.policy.pools.place_kernel import RANDOM_FIT, close_unserved
+from unrack.policy.pools.pool_placement import NAMES, RULES, Taking
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.pools.waiting_jobs import Queue
 from unrack.policy.tiers.cluster_kernel import Clusters, server_asks
@@ -34,7 +34,7 @@ from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
 from unrack.view import View
-from unrack.workload.job import CORES, ESTIMATE, TASKS
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 
 PLACES = (
     "first-fit", "best-fit", "worst-fit", "max-composition", "min-fragmentation", "disaggregation-aware",
@@ -96,7 +96,8 @@ class Mixed:
             known = self.gpus.is_postponed(view, notes.gpus, job, now)
             return None if known else self._on_gpus(view, notes, job, now)
         pools = self._ready(view, notes)
-        if self._plain and (self.place not in FITS or self._asks_devices(view, job)):
+        # first fit is first fit for each task, too
+        if self._plain and (self.place not in FITS or (self.place == "first-fit" and self._asks_devices(view, job))):
             found = self.pooled.find(view, pools, job, pools.rule, now)
             return None if isinstance(found, int) else found
         lease = self._find(view, notes, job, now)
@@ -134,8 +135,9 @@ class Mixed:
         """The rules, for kernels."""
         memory = self.memory
         terms, aware = memory.chosen_by(view, notes.memory) if isinstance(memory, LentMemory) else (None, None)
+        fit = FITS.get(memory.place, 0) if isinstance(memory, LentMemory | LocalMemory) else 0
         servers = (notes.memory, server_asks(view)) if isinstance(notes.memory, Clusters) else ()
-        return Alone(terms, aware, notes.pools.answer, RULES.get(self._of_devices, -1), servers)
+        return Alone(terms, aware, notes.pools.answer, RULES.get(self._of_devices, -1), fit, servers)
 
     def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
@@ -267,80 +269,100 @@ class Mixed:
             np.minimum(room.cores, most, out=room.cores)
         if cores and int(np.maximum(room.cores // cores, 0).sum()) < tasks:
             return None
-        asks_devices = self._asks_devices(view, job)
-        if not asks_devices:
-            spots = self.memory.spread(view, notes.memory, job, room, now)
-            if spots is None or claims is None:
-                return None if spots is None else self._lease(view, job, spots, ())
-            lease = claims.with_claims(self._lease(view, job, spots, ()))
+        if not self._asks_devices(view, job):
+            found = self._spread(view, notes, job, room, tasks, now)
+            if found is None or claims is None:
+                return None if found is None else self._lease(view, job, found, ())
+            lease = claims.with_claims(self._lease(view, job, found, ()))
             if claims.fits(lease):
                 return lease
-        spots, shares = [], []
-        columns, draft = self.pooled.columns(view, notes.pools), None
-        for _ in range(tasks):
-            node, of_task = self._task(view, notes, job, room, now, columns, claims)
-            if node < 0:
+        spots, left = list[Spot](), tasks
+        taking = Taking(self.pooled, view, notes.pools, job, notes.pools.rule, now, claims)
+        while left:
+            proposed = self._proposed(view, notes, job, room, left, now, taking)
+            if proposed is None:
                 return None
-            if draft is None and asks_devices:
-                devices = view.columns.devices
-                assert devices is not None
-                draft = devices.draft(job, tasks * len(devices.devices.kinds))
-            for share in of_task:
-                assert draft is not None
-                verdict = draft.try_share(share, now)
-                assert verdict == TAKEN
-                shares.append(share)
-            columns = columns if draft is None else draft.columns
-            spots.append(self.memory.take(view, notes.memory, job, node, room, now))
-            self._hold(view, notes, job, spots[-1], room)
-            if claims is not None:
-                claims.put(node, of_task)
-                room.cores[~claims.open_nodes(room.free[0])] = -1
-        lease = self._lease(view, job, spots, tuple(shares))
+            for spot in proposed:
+                held, part = self._taken(spot, room, taking), [spot]
+                if held < spot.tasks:
+                    only = on_one_node(room, spot.node)
+                    part = self._spread(view, notes, job, only, held, now) or [] if held else []
+                    if held and not part:
+                        return None
+                for one in part:
+                    self._hold(view, job, one, room)
+                spots, left = spots + part, left - held
+                if held < spot.tasks:  # the node has nothing left for the others
+                    room.cores[spot.node] = -1
+                    break
+        lease = self._lease(view, job, spots, tuple(taking.shares))
         return lease if claims is None else claims.with_claims(lease)
 
-    def _task(
-        self, view: View, notes: MixedNotes, job: int, room: Room, now: int, columns: Any, claims: Claiming | None
-    ) -> tuple[int, tuple[Share, ...]]:
-        """The node for the next task, by the first of the offers of memory with which there is one; below 0: none.
+    def _proposed(
+        self, view: View, notes: MixedNotes, job: int, room: Room, left: int, now: int, taking: Taking
+    ) -> list[Spot] | None:
+        """Nodes and memory for the tasks that are left, or for the next one if the rule for pools chooses its node."""
+        room.cores[~self.memory.open_nodes(view, notes.memory, room.lent)] = -1
+        if taking.draws and self.place in FITS:
+            close_unserved(taking.columns.kernel, job, notes.pools.rule, room.cores, notes.pools.answer)
+        elif taking.draws:
+            offers = self.memory.offers(view, notes.memory, job, room)
+            nodes = (taking.spot(sealed(np.stack([room.cores, mb])))[0] for mb in offers)
+            if (node := next((one for one in nodes if one >= 0), -1)) < 0:
+                return None
+            room, left = on_one_node(room, node), 1
+        return self._spread(view, notes, job, room, left, now)
 
-        And its devices.
-        """
-        pools, node = notes.pools, -1
-        shares: tuple[Share, ...] = ()
-        for mb in self.memory.offers(view, notes.memory, job, room):
-            free = sealed(np.stack([room.cores, mb]))
-            node, shares = self.pooled.spot(view, pools, job, pools.rule, now, columns, free, claims)
-            if node >= 0:
-                break
-        return node, shares
+    def _spread(self, view: View, notes: MixedNotes, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
+        """By the rule for memory; by that for nodes where plans and passes count whole nodes, as no job may borrow."""
+        memory, counts = self.memory, self.whole and self.place in FITS and not view.columns.suspended
+        if counts and isinstance(memory, LentMemory) and not memory.may_borrow(view, 0):
+            cores, mb = view.asks[[CORES, MEMORY], job].tolist()
+            return fill(room, tasks, cores, mb, self.place)
+        return memory.spread(view, notes.memory, job, room, tasks, now)
 
-    def _hold(self, view: View, notes: MixedNotes, job: int, spot: Spot, room: Room) -> None:
-        cores = int(view.asks[CORES, job])
+    def _taken(self, spot: Spot, room: Room, taking: Taking) -> int:
+        """How many tasks of a spot find all that they ask beside cores and memory; they hold that from now on."""
+        claims = taking.claims
+        for held in range(spot.tasks):
+            if room.cores[spot.node] < 0:
+                return held
+            free = np.full(room.free.shape, -1, np.int64)
+            free[:, spot.node] = room.free[0, spot.node], NEVER_US
+            node, shares = taking.spot(sealed(free)) if taking.draws else (spot.node, ())
+            if node < 0:
+                return held
+            taking.hold(node, shares)
+            if claims is not None:
+                room.cores[~claims.open_nodes(room.free[0])] = -1
+        return spot.tasks
+
+    def _hold(self, view: View, job: int, spot: Spot, room: Room) -> None:
+        cores = int(view.asks[CORES, job]) * spot.tasks
         room.cores[spot.node] -= cores
         room.free[:, spot.node] -= (cores, spot.mb)
         for loan in spot.loans:
             room.free[1, loan.lender] -= loan.mb
             room.lent[loan.lender] += loan.mb
-        if spot.loans:
-            room.cores[~self.memory.open_nodes(view, notes.memory, room.lent)] = -1
 
     def _lease(self, view: View, job: int, spots: list[Spot], shares: tuple[Share, ...]) -> Lease:
         cores, total = int(view.asks[CORES, job]), view.columns.total[0]
-        held: dict[int, tuple[int, int, tuple[Loan, ...]]] = {}
-        for node, tasks, mb, loans in spots:
-            before = held.get(node, (0, 0, ()))
-            held[node] = before[0] + tasks, before[1] + mb, before[2] + loans
-        rows: list[list[int]] = []
-        for node in sorted(held):
-            tasks, mb, _ = held[node]
-            amounts = [tasks, int(total[node]) if self.whole else cores * tasks, mb]
-            if rows and rows[-1][2:] == amounts and rows[-1][0] + rows[-1][1] == node:
-                rows[-1][1] += 1
-            else:
-                rows.append([node, 1, *amounts])
-        borrowed = joined(held[node][2] for node in sorted(held))
-        return Lease(job, np.array(rows, np.int64), loans_of(borrowed), shares)
+        tasks, mb, loans = dict[int, int](), dict[int, int](), dict[int, tuple[Loan, ...]]()
+        for node, here, own_mb, lent in spots:
+            tasks[node], mb[node] = tasks.get(node, 0) + here, mb.get(node, 0) + own_mb
+            loans[node] = loans.get(node, ()) + lent
+        nodes = sorted(tasks)
+        own = [int(total[node]) if self.whole else cores * tasks[node] for node in nodes]
+        borrowed = joined(loans[node] for node in nodes)
+        lease = Lease.on(job, nodes, [tasks[node] for node in nodes], own, [mb[node] for node in nodes], borrowed)
+        return lease._replace(rows=in_runs(lease.rows), shares=shares)
+
+
+def on_one_node(room: Room, node: int) -> Room:
+    """The same where no other node takes a task."""
+    cores = np.full(len(room.cores), -1, np.int64)
+    cores[node] = room.free[0, node]
+    return room._replace(cores=cores)
 
 
 def joined(loans: Iterator[tuple[Loan, ...]]) -> list[Loan]:

@@ -64,15 +64,16 @@ class TieredMemory:
                 found[pool] = view.asks[MEMORY, job]
         yield found
 
-    def take(self, view: View, notes: Clusters, job: int, node: int, room: Room, now: int) -> Spot:
-        """The split of a cluster of that compute pool."""
-        homes = np.flatnonzero(notes.member[notes.first[:-1]] == node).tolist()
-        return next(spot for home in homes if (spot := self._spot(view, notes, job, room, home)) is not None)
-
-    def spread(self, view: View, notes: Clusters, job: int, room: Room, now: int) -> list[Spot] | None:
-        """The first cluster in the order of the rule that can give what the server asks."""
-        spot = self._spot(view, notes, job, room, ANY)
-        return None if spot is None else [spot]
+    def spread(self, view: View, notes: Clusters, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
+        """The first cluster in the order of the rule that can give what the server, of one task, asks."""
+        found = found_for(view, notes, job, room, ANY)
+        if found is None:
+            return None
+        pools, mb = found
+        node, *others = pools.tolist()
+        local, *parts = mb.tolist()
+        loans = tuple(Loan(node, pool, part) for pool, part in zip(others, parts, strict=True) if part)
+        return [Spot(node, 1, local, loans)]
 
     def kind(self, view: View, job: int) -> object:
         """The SLOs, and of a replica its group."""
@@ -103,13 +104,3 @@ class TieredMemory:
     def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """bool[jobs]: which servers have a place on the empty cluster."""
         return possible_servers(cluster, jobs, self.rule != "slo-first-fit")
-
-    def _spot(self, view: View, notes: Clusters, job: int, room: Room, cluster: int) -> Spot | None:
-        found = found_for(view, notes, job, room, cluster)
-        if found is None:
-            return None
-        pools, mb = found
-        node, *others = pools.tolist()
-        local, *parts = mb.tolist()
-        loans = tuple(Loan(node, pool, part) for pool, part in zip(others, parts, strict=True) if part)
-        return Spot(node, 1, local, loans)

@@ -27,6 +27,7 @@ from unrack.ledger.devices.columns import (
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
 from unrack.policy.pools.compositions import finish_on, first_free, grown, has_room, least_devices, new_parts, node_of
 from unrack.policy.pools.place_kernel import (
+    FIRST_FIT,
     HARMFUL,
     LATE,
     NO_CORES,
@@ -202,5 +203,5 @@ def cheapest_place(
         use_group(c, group, answer.rows[primary])
     else:
         new_group(c, job, primary, pool_chosen, size_chosen, 0, answer.rows[primary])
-    others_choice(c, job, primary, chosen, answer)
+    others_choice(c, job, primary, chosen, FIRST_FIT, 0.0, answer)
     return chosen

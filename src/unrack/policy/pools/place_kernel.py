@@ -164,26 +164,54 @@ def simple_choice(
 
 
 @inlined
+def look(c: DeviceColumns, job: int, rule: int, answer: PoolAnswer) -> None:
+    """Note in the scratch of the answer what first, best, worst or random fit find at each node."""
+    for kind in range(c.needs.shape[0]):
+        if c.needs[kind, job]:
+            best_at_nodes(c, job, kind, True, rule == BEST_FIT, answer.at[kind])
+            offers(c, job, kind, True, False, answer.sizes[kind])
+
+
+@melted
+def others_fit(c: DeviceColumns, job: int, primary: int, node: int, answer: PoolAnswer) -> bool:
+    """Whether the node has what the job asks of other kinds than the primary one (-1: of all)."""
+    for kind in range(c.needs.shape[0]):
+        if kind != primary and c.needs[kind, job] and not simple_fits(c, node, answer.at[kind], answer.sizes[kind]):
+            return False
+    return True
+
+
+@inlined
+def others_choice(
+    c: DeviceColumns, job: int, primary: int, node: int, rule: int, draw: float, answer: PoolAnswer
+) -> None:  # fmt: skip
+    """Choose what the job asks of other kinds than the primary one (-1: of all)."""
+    for kind in range(c.needs.shape[0]):
+        if kind != primary and c.needs[kind, job]:
+            at, sizes, row = answer.at[kind], answer.sizes[kind], answer.rows[kind]
+            simple_choice(c, job, kind, node, rule, draw, at, sizes, row)
+
+
+@compiled
+def close_unserved(c: DeviceColumns, job: int, rule: int, cores: Ints, answer: PoolAnswer) -> None:
+    """Set ``cores`` (int64[nodes]) to -1 where one more task finds no devices by first, best or worst fit."""
+    look(c, job, rule, answer)
+    for node in range(cores.shape[0]):
+        if not others_fit(c, job, -1, node, answer):
+            cores[node] = -1
+
+
+@inlined
 def simple(
-    c: DeviceColumns,
-    free: Ints,
-    job: int,
-    cores: int,
-    mb: int,
-    rule: int,
-    draw: float,
-    draw2: float,
+    c: DeviceColumns, free: Ints, job: int, cores: int, mb: int, rule: int, draw: float, draw2: float,
     answer: PoolAnswer,
-) -> int:
+) -> int:  # fmt: skip
     """First, best, worst or random fit over nodes, and on each over devices: the node, or why there is none.
 
     Every quantity is a hard limit: these rules do not use the models.
     """
-    kinds, nodes, at, sizes = c.needs.shape[0], free.shape[1], answer.at, answer.sizes
-    for kind in range(kinds):
-        if c.needs[kind, job]:
-            best_at_nodes(c, job, kind, True, rule == BEST_FIT, at[kind])
-            offers(c, job, kind, True, False, sizes[kind])
+    nodes = free.shape[1]
+    look(c, job, rule, answer)
     best, found, seen, wanted = -1, NO_CORES, 0, -1
     for turn in range(2 if rule == RANDOM_FIT else 1):
         for node in range(nodes):
@@ -191,11 +219,7 @@ def simple(
                 continue
             if found == NO_CORES:
                 found = NO_DEVICES
-            fits = True
-            for kind in range(kinds):
-                if c.needs[kind, job] and not simple_fits(c, node, at[kind], sizes[kind]):
-                    fits = False
-            if not fits:
+            if not others_fit(c, job, -1, node, answer):
                 continue
             if rule == FIRST_FIT or seen == wanted:
                 best = node
@@ -211,9 +235,7 @@ def simple(
             wanted, seen = min(int(draw * seen), seen - 1), 0
     if best < 0:
         return found
-    for kind in range(kinds):
-        if c.needs[kind, job]:
-            simple_choice(c, job, kind, best, rule, draw2, at[kind], sizes[kind], answer.rows[kind])
+    others_choice(c, job, -1, best, rule, draw2, answer)
     return best
 
 
@@ -225,24 +247,6 @@ def better_node(free: Ints, total: Ints, node: int, than: int, rule: int) -> boo
     if rule == MIN_FRAGMENTATION:
         return bool(free[CPU, node] * total[CPU, than] > free[CPU, than] * total[CPU, node])
     return bool(rule == RESOURCE_AWARE and free[CPU, node] > free[CPU, than])
-
-
-@melted
-def others_fit(c: DeviceColumns, job: int, primary: int, node: int, answer: PoolAnswer) -> bool:
-    """Whether the node has what the job asks of other kinds than the primary one."""
-    for kind in range(c.needs.shape[0]):
-        if kind != primary and c.needs[kind, job] and not simple_fits(c, node, answer.at[kind], answer.sizes[kind]):
-            return False
-    return True
-
-
-@inlined
-def others_choice(c: DeviceColumns, job: int, primary: int, node: int, answer: PoolAnswer) -> None:
-    """Choose, by first fit, what the job asks of other kinds than the primary one."""
-    for kind in range(c.needs.shape[0]):
-        if kind != primary and c.needs[kind, job]:
-            at, sizes, row = answer.at[kind], answer.sizes[kind], answer.rows[kind]
-            simple_choice(c, job, kind, node, FIRST_FIT, 0.0, at, sizes, row)
 
 
 @inlined
@@ -331,7 +335,7 @@ def aware(
             chosen, chosen_node, first, second = d, node, one, two
     if chosen >= 0:
         use_group(c, chosen, answer.rows[primary])
-        others_choice(c, job, primary, chosen_node, answer)
+        others_choice(c, job, primary, chosen_node, FIRST_FIT, 0.0, answer)
         return chosen_node
     best, found, sizes = -1, NO_CORES, answer.sizes[primary]
     few = rule == MIN_FRAGMENTATION or (authors and whenever)
@@ -353,7 +357,7 @@ def aware(
         if best >= 0:
             pool = pool_at(c, best, sizes)
             new_group(c, job, primary, pool, sizes[pool], 0, answer.rows[primary])
-            others_choice(c, job, primary, best, answer)
+            others_choice(c, job, primary, best, FIRST_FIT, 0.0, answer)
             return best
         if few or authors:
             break

@@ -1,7 +1,7 @@
 """Compiled: the choices of a plan for jobs that ask for pooled devices: nodes, memory and devices together.
 
-The tasks of a job are placed one after the other on what the others leave, as :mod:`unrack.policy.placement.mixed` has
-it for whatever else jobs may ask; here by rules that look at no models and no deadlines.
+The tasks of a job are placed as :mod:`unrack.policy.placement.mixed` has it for whatever else jobs may ask; here by
+rules that look at no models and no deadlines.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from unrack.ledger.devices.playing import FIRST_DEVICE as FIRST_OF
 from unrack.ledger.devices.playing import LAST as LAST_SHARE
 from unrack.ledger.devices.playing import LAST_DEVICE as LAST_OF
 from unrack.ledger.devices.sharing import ROOM, TAKEN
-from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB
+from unrack.ledger.lease import BORROWER, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.policy.columns import gang_of
 from unrack.policy.discipline.skyline.columns import (
     AT,
@@ -67,10 +67,19 @@ from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.policy.discipline.skyline.steps import Slots, lent_by
 from unrack.policy.lending.answers import write
-from unrack.policy.lending.lease_kernel import Asker, Leases, spread
+from unrack.policy.lending.lease_kernel import Asker, Leases, place_job
 from unrack.policy.placement.node_kernel import add_node
 from unrack.policy.pools.place_kernel import DEVICES as SIZE
-from unrack.policy.pools.place_kernel import FIRST_DEVICE, LEADER, NEW_PARTS, PoolAnswer, simple
+from unrack.policy.pools.place_kernel import (
+    FIRST_DEVICE,
+    LEADER,
+    NEW_PARTS,
+    PoolAnswer,
+    close_unserved,
+    look,
+    others_choice,
+    others_fit,
+)
 
 
 class PoolRoom(NamedTuple):
@@ -81,38 +90,6 @@ class PoolRoom(NamedTuple):
     lent: Ints  # int64[nodes]: MB of each that tasks elsewhere use; none, where no memory is lent
     may_lend: Ints  # int64[nodes]: how many MB each may lend and run tasks
     limit: Ints  # int64[nodes]: how many MB each may lend in all
-
-
-@inlined
-def offered(room: PoolRoom, terms: Any, mb: Ints) -> None:
-    """Fill ``mb`` with how much memory one task could have at each node, borrowed memory included."""
-    nodes = room.cores.shape[0]
-    free = zeros(terms.groups + 1)
-    for node in range(nodes):
-        g = terms.group[node]
-        free[terms.groups if g == -1 else g] += min(room.free[MEM, node], room.limit[node] - room.lent[node])
-    for node in range(nodes):
-        g = terms.groups if terms.group[node] == -1 else terms.group[node]
-        own = room.free[MEM, node]
-        mb[node] = free[g] + own - min(own, room.limit[node] - room.lent[node])
-        if g < terms.groups:
-            mb[node] += free[terms.groups]
-
-
-@inlined
-def node_for(
-    c: Any, job: int, cores: int, mb: int, rule: int, room: PoolRoom, terms: Any, shown: Ints, answer: PoolAnswer
-) -> int:  # fmt: skip
-    """The node for the next task, with the answer filled; below 0: there is none."""
-    nodes, node = room.cores.shape[0], -1
-    for n in range(nodes):
-        shown[CPU, n], shown[MEM, n] = room.cores[n], room.free[MEM, n]
-    if terms is None or terms.rule >= 4:
-        node = simple(c, shown, job, cores, mb, rule, 0.0, 0.0, answer)
-    if terms is not None and node < 0:
-        offered(room, terms, shown[MEM])
-        node = simple(c, shown, job, cores, mb, rule, 0.0, 0.0, answer)
-    return int(node)
 
 
 @inlined
@@ -144,6 +121,22 @@ def take_devices(line: Any, job: int, node: int, start_us: int, answer: PoolAnsw
 
 
 @inlined
+def take_for_each(
+    line: Any, job: int, rule: int, node: int, start_us: int, held: int, tasks: int, answer: PoolAnswer, used: Ints
+) -> int:  # fmt: skip
+    """How many of so many tasks of a node hold their devices then, beside those that do; -1: there is no room."""
+    while held < tasks:
+        look(line.other, job, rule, answer)
+        if not others_fit(line.other, job, -1, node, answer):
+            break
+        others_choice(line.other, job, -1, node, rule, 0.0, answer)
+        if take_devices(line, job, node, start_us, answer, used) == ROOM:
+            return -1
+        held += 1
+    return held
+
+
+@inlined
 def settle_last(line: Any, turn: Ints, asks: Ints, now: int) -> None:
     """The job that was asked about last has its reservation now, the one that was found for it or that of before."""
     reserved, b = line.reserved, line.booked
@@ -164,7 +157,7 @@ def settle_last(line: Any, turn: Ints, asks: Ints, now: int) -> None:
 @inlined
 def choose_devices(
     order: Ints, now: int, running: int, whole: bool, terms: Any, aware: Any, line: Any, answer: PoolAnswer, rule: int,
-    sky: Any,
+    fit: int, sky: Any,
 ) -> int:  # fmt: skip
     """Of a plan: choose for the job, at the step, that the cursor says, on the least of the levels.
 
@@ -213,41 +206,53 @@ def choose_devices(
         places += max(room.cores[node], 0) // max(cores, 1)
     if places < tasks:
         return 0
-    count, local = zeros(nodes), zeros(nodes)
-    shown, only, none = np.empty((2, nodes), np.int64), np.empty(nodes if lends else 0, np.int64), np.empty(0, np.int64)
+    count, local, none = zeros(nodes), zeros(nodes), np.empty(0, np.int64)
+    cores_at, limit = np.empty(nodes, np.int64), np.empty(nodes if lends else 0, np.int64)
+    found = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
     loans, loan_end, first_share = np.empty((loans_room if lends else 0, 3), np.int64), 0, used[SHARES]
-    for _ in range(tasks):
-        node = node_for(line.other, job, cores, mb, rule, room, terms, shown, answer)
-        if node < 0:
+    left, part, part_of = tasks, 0, -1  # of a node: tasks that have their devices there, and no memory yet
+    while left > 0:
+        asks = part if part > 0 else left
+        if part == 0:
+            close_unserved(line.other, job, rule, room.cores, answer)
+        for node in range(nodes):
+            if lends:
+                limit[node] = room.limit[node] - room.lent[node]
+                if part == 0 and room.lent[node] > room.may_lend[node]:
+                    room.cores[node] = -1
+            cores_at[node] = room.cores[node] if part == 0 else room.free[CPU, node] if node == part_of else -1
+        asker = Asker(job, start_us, sky.running, running, asks, cores, mb, us, none, none, limit)
+        end, lent = place_job(terms, room.free, sky.installed[0], cores_at, False, fit, asker, aware, False, found)
+        if end <= 0:
             return 0
-        if take_devices(line, job, node, start_us, answer, used) == ROOM:
-            return short_of(cursor, SHARERS)
-        here = mb
-        if terms is not None and (terms.rule < 4 or room.free[MEM, node] < mb):
-            limit = np.empty(nodes, np.int64)
-            for n in range(nodes):
-                only[n], limit[n] = -1, room.limit[n] - room.lent[n]
-            only[node] = room.cores[node]
-            asker = Asker(job, start_us, sky.running, running, 1, cores, mb, us, none, none, limit)
-            _, _, own, lent = spread(terms, only, room.free, installed, asker, aware, False)
-            here = own[0]
-            for i in range(lent.shape[0]):
-                if loan_end == loans_room:
-                    return short_of(cursor, ROWS_SHORT)
-                for column in range(3):
-                    loans[loan_end, column] = lent[i, column]
-                room.free[MEM, lent[i, LENDER]] -= lent[i, LOAN_MB]
-                room.lent[lent[i, LENDER]] += lent[i, LOAN_MB]
-                loan_end += 1
-            for n in range(nodes if lent.shape[0] > 0 else 0):
-                if room.lent[n] > room.may_lend[n]:
-                    room.cores[n] = -1
-        if room.cores[node] >= 0:
-            room.cores[node] -= cores
-        room.free[CPU, node] -= cores
-        room.free[MEM, node] -= here
-        count[node] += 1
-        local[node] += here
+        r, given, part, rows = 0, part, 0, found.rows
+        while r < end:
+            here, here_mb = rows[r, TASKS], rows[r, LOCAL_MB]
+            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
+                held = take_for_each(line, job, rule, node, start_us, given, here, answer, used)
+                if held < 0:
+                    return short_of(cursor, SHARERS)
+                if held < here:
+                    part, part_of, end = held, node, 0
+                    room.cores[node] = -1
+                    break
+                room.cores[node] -= cores * here
+                room.free[CPU, node] -= cores * here
+                room.free[MEM, node] -= here_mb
+                count[node] += here
+                local[node] += here_mb
+                left -= here
+                for i in range(lent):
+                    if found.loans[i, BORROWER] != node:
+                        continue
+                    if loan_end == loans_room:
+                        return short_of(cursor, ROWS_SHORT)
+                    lender, mb_lent = found.loans[i, LENDER], found.loans[i, LOAN_MB]
+                    loans[loan_end, BORROWER], loans[loan_end, LENDER], loans[loan_end, LOAN_MB] = node, lender, mb_lent
+                    room.free[MEM, lender] -= mb_lent
+                    room.lent[lender] += mb_lent
+                    loan_end += 1
+            r += 1
     lease = used[LEASES]
     b.lease[lease, JOB], b.lease[lease, START_US], b.lease[lease, EXPECTED_US] = job, start_us, us
     b.lease[lease, FIRST_SHARE], b.lease[lease, LAST_SHARE] = first_share, used[SHARES]
@@ -266,7 +271,7 @@ def choose_devices(
     for node in range(nodes):
         if count[node] > 0:
             held = installed[CPU, node] if whole else cores * count[node]
-            start = at if terms is None and not whole else 0  # a row a node, as these are placed elsewhere
+            start = at if terms is None and not whole and fit == 0 else 0  # a row a node, as these are placed elsewhere
             at = add_node(out.rows, start, at, node, count[node], held, local[node])
     lent = out.loans.shape[0]
     write(job, out, at, lent, sky, sky.new_rows, cursor[ROWS], sky.new_claims, cursor[CLAIMS])

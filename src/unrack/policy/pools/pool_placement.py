@@ -144,36 +144,19 @@ class PoolPlacement:
     def _gang_within(
         self, view: View, memory: Queue, job: int, rule: int, now: int, claims: Claiming | None
     ) -> Lease | int:
-        tasks = int(view.asks[TASKS, job])
-        state = view.columns
-        cores, mb = int(view.asks[CORES, job]), int(view.asks[MEMORY, job])
-        nodes: list[int] = []
-        shares: list[Share] = []
-        columns, free, left, draft = self.columns(view, memory), state.free, None, None
+        tasks, cores, mb = view.asks[[TASKS, CORES, MEMORY], job].tolist()
+        nodes, left, taking = list[int](), view.columns.free.copy(), Taking(self, view, memory, job, rule, now, claims)
+        free = sealed(left)
         while len(nodes) < tasks:
-            if claims is not None:
-                free = claims.narrowed(state.free if left is None else left)
-            node, of_task = self.spot(view, memory, job, rule, now, columns, free, claims)
+            node, shares = taking.spot(free if claims is None else claims.narrowed(left))
             if node < 0:
                 return node
-            if left is None:  # the other tasks are placed on a draft, where this one holds its place
-                left = state.free.copy()
-                free = sealed(left)
-                draft = None if state.devices is None else state.devices.draft(job, tasks)
             nodes.append(node)
-            left[0, node] -= cores
-            left[1, node] -= mb
-            if claims is not None:
-                claims.put(node, of_task)
-            for share in of_task:
-                assert draft is not None
-                verdict = draft.try_share(share, now)
-                assert verdict == TAKEN
-                shares.append(share)
-                columns = draft.columns
+            left[:, node] -= cores, mb
+            taking.hold(node, shares)
         at, count = np.unique(nodes, return_counts=True)
         lease = Lease.on(job, at.tolist(), count.tolist(), (count * cores).tolist(), (count * mb).tolist())
-        lease = lease._replace(shares=tuple(shares))
+        lease = lease._replace(shares=tuple(taking.shares))
         return lease if claims is None else claims.with_claims(lease)
 
     def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: DeviceColumns, free: Ints) -> int:
@@ -313,6 +296,38 @@ class PoolPlacement:
         """Devices as kernels take them."""
         devices = view.columns.devices
         return memory.plain if devices is None else devices.columns
+
+
+class Taking:
+    """What the tasks of a job take beside cores and memory by a rule, one after the other on what is left."""
+
+    def __init__(
+        self, made: PoolPlacement, view: View, memory: Queue, job: int, rule: int, now: int, claims: Claiming | None
+    ) -> None:  # fmt: skip
+        self._made, self._view, self._how, self.claims = made, view, (memory, job, rule, now), claims
+        devices = view.columns.devices
+        self.draws = devices is not None and devices.asks(job)  # whether these are devices
+        self.columns, self.shares = made.columns(view, memory), list[Share]()
+        self._draft: Any = None
+
+    def spot(self, free: Ints) -> tuple[int, tuple[Share, ...]]:
+        """As of :meth:`PoolPlacement.spot`, on what is left of devices."""
+        return self._made.spot(self._view, *self._how, self.columns, free, self.claims)
+
+    def hold(self, node: int, shares: tuple[Share, ...]) -> None:
+        """A task has a place, and its devices."""
+        _, job, _, now = self._how
+        if self.claims is not None:
+            self.claims.put(node, shares)
+        for share in shares:
+            if self._draft is None:
+                devices = self._view.columns.devices
+                assert devices is not None
+                self._draft = devices.draft(job, int(self._view.asks[TASKS, job]) * len(devices.devices.kinds))
+            verdict = self._draft.try_share(share, now)
+            assert verdict == TAKEN
+            self.columns = self._draft.columns
+        self.shares += shares
 
 
 def next_second(us: int) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.columns import ASKED_TASKS, FIRST_ROW, ROW_COUNT
-from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease, by_node
+from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease, by_node, in_runs
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 from unrack.view.windows import outside_windows
@@ -107,6 +107,48 @@ class Openings:
         return found
 
 
+class Scene(NamedTuple):
+    """What sizes of running jobs are decided by, at a time."""
+
+    now: int
+    nodes: Ints  # int64[3, nodes]: free cores and MB, and 1 if the node is in service
+    claims: Ints  # int64[places]: what is free
+    # each job that waits or runs, the tasks that it asks for and wants (0: as many), its booked end, µs (0: it waits)
+    jobs: frozenset[tuple[int, int, int, int]]
+
+    @staticmethod
+    def of(view: View, now: int) -> Scene:
+        """As it is."""
+        jobs, claimed = np.concatenate([view.running_jobs, view.queue]), view.columns.claimed
+        ends = [*view.running_end_us.tolist(), *[0] * len(view.queue)]
+        wanted = [view.wanted.get(job, 0) for job in jobs.tolist()]
+        present = zip(jobs.tolist(), view.asks[ASKED_TASKS, jobs].tolist(), wanted, ends, strict=True)
+        claims = np.zeros(0, np.int64) if claimed is None else claimed.free.copy()
+        return Scene(now, np.vstack([view.free, view.online]), claims, frozenset(present))
+
+
+def stirred(view: View, before: Scene | None, now: int) -> Bools:
+    """bool[jobs]: on whose nodes, or in what they claim, anything has changed since.
+
+    Elsewhere no size changes, however often it is asked: what happens on other nodes brings rounds, too.
+    """
+    columns = view.columns
+    if before is None:
+        return np.ones(columns.asks.shape[1], np.bool_)
+    after, open_to, of = Scene.of(view, now), columns.open_to[:, 0] > 0, columns.set_of
+    changed = (before.nodes != after.nodes).any(axis=0)
+    for window in view.cluster.places.windows:
+        if before.now < window.start_us <= now or before.now < window.end_us <= now:
+            changed |= window.nodes
+    for job, *_ in sorted(before.jobs ^ after.jobs):
+        changed |= open_to[of[job]]
+    found: Bools = np.asarray((open_to & changed).any(axis=1)[of])
+    if columns.claimed is not None and not np.array_equal(before.claims, after.claims):
+        for job, *_ in sorted(after.jobs):
+            found[job] |= columns.claimed.asks(job)
+    return found
+
+
 FPSMA, EGS = RULES = ("fpsma", "egs")
 
 
@@ -163,7 +205,7 @@ class Trial:
         rows = self._grown(job, own, shape, more) if more > 0 else _shrunk(own, shape, -more, self.whole)
         if rows is None:
             return False
-        lease = before._replace(rows=_together(rows))
+        lease = before._replace(rows=in_runs(rows))
         if self.claims is not None:
             claims = self._claims(job, before, rows)
             if claims is None:
@@ -206,16 +248,6 @@ class Trial:
         found = claimed.places.claims(asked, nodes, tasks, free)
         fits = bool((found[:, AMOUNT] <= free[found[:, PLACE]]).all())
         return found if fits and claimed.places.agree(asked, nodes, tasks, found) else None
-
-
-def _together(rows: Ints) -> Ints:
-    """Nodes that follow each other and hold alike as one row."""
-    new = np.ones(len(rows), np.bool_)
-    new[1:] = (np.diff(rows[:, FIRST]) != 1) | (np.diff(rows[:, TASKS:], axis=0) != 0).any(axis=1)
-    first = np.flatnonzero(new)
-    found = rows[first]
-    found[:, NODES] = np.diff(np.append(first, len(rows)))
-    return found
 
 
 def _shrunk(rows: Ints, shape: Shape, fewer: int, whole: bool) -> Ints:

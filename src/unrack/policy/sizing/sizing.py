@@ -41,7 +41,7 @@ from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.skyline.columns import met
 from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.rounds import Rounds
-from unrack.policy.sizing.resizing import Openings, Trial, grown, shrunk
+from unrack.policy.sizing.resizing import Openings, Scene, Trial, grown, shrunk, stirred
 from unrack.resources.places import is_resource
 from unrack.resources.power.resource import Power
 from unrack.resources.site.installed import COUNTS, QUANTITIES
@@ -108,7 +108,7 @@ class SizingNotes:
     changed: tuple[int, ...] = ()  # jobs just reshaped or resized: what the policy inside remembers is made anew
     asked: bool = False  # whether the policy inside was asked in this round, and nothing was changed since
     once: set[int] = field(default_factory=set)  # jobs resized, or given a size to start at once, in this round
-    version: int = -1
+    scene: Scene | None = None  # at the end of the last round; ``None``: nothing is known of it
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,7 @@ class Sizing(AroundAnother):
         if not plan:
             memory.asked = False
             memory.once.clear()
+            memory.scene = Scene.of(view, now) if self.resizing and view.sizes else None
         return plan, memory
 
     def _inside(self, view: View, memory: SizingNotes, now: int) -> list[Decision]:
@@ -219,20 +220,21 @@ class Sizing(AroundAnother):
     # --- those that run -----------------------------------------------------------------------------------------------
 
     def _resized(self, view: View, memory: SizingNotes, now: int) -> list[Decision]:
-        sizes, rule = view.sizes, str(self.resizing)
+        sizes, rule, new = view.sizes, str(self.resizing), stirred(view, memory.scene, now)
         running = [job for job in view.running_jobs.tolist() if job in sizes and job not in memory.once]
         jobs = [job for job in running if sizes[job].malleable]
         trial, plan = Trial(view, now, self._whole), list[Decision]()
-        for head in heads_of(view, queue_of(self.inner, memory.inner, view, now)) if view.waiting else ():
+        heads = heads_of(view, queue_of(self.inner, memory.inner, view, now)) if view.waiting else ()
+        for head in [head for head in heads if new[head]]:
             decided, trial = self._room_for(trial, jobs, head, memory)
             plan += decided
         of, meets = view.columns.set_of, met(view.columns.open_to)
         # bool[sets]: whether a waiting job may use a node of each
         waits: Bools = np.asarray(meets[of[view.queue]].any(axis=0))
         for job, tasks in view.wanted.items():
-            if tasks > view.asks[TASKS, job] and not waits[of[job]] and job not in memory.once:
+            if tasks > view.asks[TASKS, job] and new[job] and not waits[of[job]] and job not in memory.once:
                 trial.resize(job, tasks)
-        grown(trial, [job for job in jobs if not waits[of[job]]], rule, memory.started)
+        grown(trial, [job for job in jobs if new[job] and not waits[of[job]]], rule, memory.started)
         if len(memory.started) > 2 * view.running_count + 256:
             memory.started = {job: at for job, at in memory.started.items() if job in running or at == now}
         memory.once.update(trial.leases)
