@@ -162,12 +162,17 @@ def urgency(view: View, queue: Ints, now: int) -> Ints:
     return by_key(queue, np.where(latest < now, NEVER_US + 1, latest))
 
 
-def slo_ratio(view: View, queue: Ints, now: int) -> Ints:
-    """Servers by floor // ceiling of their SLOs, the largest first; no ceiling counts as 0, one of 0 is first."""
+def slo_key(view: View, jobs: Ints | int) -> Ints:
+    """-(floor // ceiling) of the SLOs of servers; no ceiling counts as 0, one of 0 is first."""
     if view.slo is None:
-        return queue
-    floor, ceiling = view.slo.floor_mb[queue], view.slo.ceiling_mb[queue]
-    return by_key(queue, np.where(ceiling == 0, -NEVER_US, -(floor // np.maximum(ceiling, 1))))
+        return np.zeros_like(jobs)
+    floor, ceiling = view.slo.floor_mb[jobs], view.slo.ceiling_mb[jobs]
+    return np.where(ceiling == 0, -NEVER_US, -(floor // np.maximum(ceiling, 1)))
+
+
+def slo_ratio(view: View, queue: Ints, now: int) -> Ints:
+    """Servers by floor // ceiling of their SLOs, the largest first."""
+    return by_key(queue, slo_key(view, queue))
 
 
 def in_order(order: str | Order, view: View, now: int, noted: Noted) -> Ints:

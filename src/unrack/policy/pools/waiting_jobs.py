@@ -10,7 +10,7 @@ from heapq import heappush
 import numpy as np
 
 from unrack.ledger.devices.columns import DeviceColumns
-from unrack.policy.orders import Noted, in_order
+from unrack.policy.orders import Noted, in_order, slo_key
 from unrack.policy.pools.place_kernel import LATE, NO_DEVICES, RANDOM_FIT, PoolAnswer
 from unrack.units import NEVER_US
 from unrack.view import View
@@ -39,6 +39,7 @@ KEYS: dict[str, Callable[[View, int], int]] = {
     "priority": lambda view, job: -int(view.priority[job]),
     "edf": _due,
     "priority-edf": lambda view, job: (-int(view.priority[job]) << 64) + _due(view, job),
+    "slo-ratio": lambda view, job: int(slo_key(view, job)),
 }
 """Orders that nothing changes, as a key of each job alone; the others are sorted anew every round."""
 
