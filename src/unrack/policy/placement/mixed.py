@@ -203,7 +203,7 @@ class Mixed:
         room = self._room(view, notes, claims)
         tasks, cores = view.asks[[TASKS, CORES], job].tolist()
         places = int((room.cores[room.cores >= cores] // max(cores, 1)).sum()) if cores else tasks
-        if places < tasks:
+        if places < tasks and not isinstance(notes.memory, Clusters):  # which say how near they come
             what = "on whole idle nodes" if self.whole else f"of {cores} cores"
             return Reason(Code.NO_ROOM, f"places for tasks {what}", tasks, places)
         if self._asks_devices(view, job):
