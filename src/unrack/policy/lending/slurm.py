@@ -26,7 +26,8 @@ from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 
 SHARED = ("free_places", "installed", "start", "fixed", "fixed_at")
-"""Columns of a plan that what is counted shares."""
+OWN = ("asks", "free", "running", "pool", "lease_at")
+"""Columns of a plan that what is counted shares, and of the ledger, which may be others in any round."""
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ class CountedPlan(Plan):
     """A plan that counts while that does."""
 
     counts: PlanColumns | None = None  # of what is counted, once something was
-    shares: Any = None  # the columns of the plan, and how many the ledger had replaced, when some were taken over
+    shares: Any = None  # the columns of the plan, and of the ledger, that were taken over last
     looked: int = 0  # at what so many jobs want
     beyond: bool = False  # whether of one of them something is chosen beside nodes and memory
 
@@ -54,12 +55,11 @@ class CountedPlan(Plan):
     def count(self, view: View, jobs: Ints, now: int, brief: bool, alone: Alone) -> list[Start]:
         """Plan in numbers for these jobs, for which nothing is reserved; those that start now."""
         counts, seen = self._kinds(view) if self.counts is None else self.counts, view.columns
-        shares, uses = (self.columns, seen.replaced), seen.memory
+        uses, shares = seen.memory, (self.columns, *(getattr(seen, name) for name in OWN))
         assert uses is not None
-        if self.shares is None or self.shares[0] is not self.columns or self.shares[1] != seen.replaced:
+        if self.shares is None or any(one is not now for one, now in zip(self.shares, shares, strict=True)):
             own = {name: getattr(self.columns, name) for name in SHARED}
-            own |= {name: getattr(seen, name) for name in ("asks", "free", "running", "pool", "lease_at")}
-            counts = counts._replace(**own)
+            counts = counts._replace(**own, **dict(zip(OWN, shares[1:], strict=True)))
         running, how = view.running_count, (brief, alone.terms, alone.aware, uses.kernel)
         while True:
             count = counted_round(jobs, now, running, *how, counts.kernel)
