@@ -121,3 +121,24 @@ def test_two_profiles_of_an_application_are_refused() -> None:
     one = made("", FAR, lambda axis, level: 0.9)
     with pytest.raises(InputError, match="two of 'known'"):
         model_files([one, one])
+
+
+GPUS = '[[axes]]\nkind = "gpus"\nname = "{}"\nlevels = ["{}"]\npacked = "0,1"\nspread = "0,4"\n'
+
+
+@pytest.mark.parametrize(
+    ("axes", "words"),
+    [
+        (GPUS.format("mps", "beside") + GPUS.format("slices", "beside"), "axes mps and slices"),
+        (DRIVES + DRIVES.replace("kind", 'name = "again"\nkind'), "axes drives and again"),
+        (GPUS.format("apart", "spread") + GPUS.format("mps", "beside"), ""),
+        (FAR + DRIVES, ""),
+    ],
+)
+def test_two_axes_that_tell_the_same_are_refused(axes: str, words: str) -> None:
+    one = made("", axes, lambda axis, level: 0.9)
+    if not words:
+        assert "levels.csv" in model_files([one])
+        return
+    with pytest.raises(InputError, match=words):
+        model_files([one])

@@ -138,6 +138,8 @@ def test_factors_from_measured_times(tmp_path: Path) -> None:
         ("kind,application,other,factor\nnear,a,,1.5\n", "apart or beside"),
         ("kind,application,other,factor\napart,,,1.5\n", "row 2"),
         ("kind,application,other,factor\napart,a,,much\n", "no number"),
+        ("kind,application,other,factor\nbeside,a,b,2\nbeside,b,a,1.1\nbeside,a,b,1.5\n", "row 4: beside a b again"),
+        ("kind,application,other,factor\napart,a,,2\napart,a,,1.5\n", "row 3: apart a again"),
         ("a,b\n1,2\n", "kind, application"),
     ],
 )

@@ -30,7 +30,7 @@ class GpusFile(AxisFile):
 
 
 class VisibleDevices:
-    """CUDA_VISIBLE_DEVICES, and MPS where copies share. Written by the documentation; tried on no GPU so far."""
+    """CUDA_VISIBLE_DEVICES, and MPS where copies share. Tried on machines with one GPU, so that ``spread`` was not."""
 
     name = "visible-devices"
 

@@ -168,6 +168,9 @@ def from_factors(table: pl.DataFrame, name: str, where: str) -> Profiles:
                 where, f"{name}, row {row + 2}: {kind} {one} {factor}",
                 f"{KIND_APART} or {KIND_BESIDE}, an application, and a factor of 1 or more",
             )  # fmt: skip
+        if str(one) in apart if kind == KIND_APART else (str(one), str(other)) in beside:
+            got = f"{name}, row {row + 2}: {kind} {one} {other or ''}".rstrip()
+            raise ClusterError(where, f"{got} again", "one factor of each")
         if kind == KIND_APART:
             apart[str(one)] = float(factor)
         else:
