@@ -98,6 +98,45 @@ def test_entries_count_from_the_front_but_for_negative_constants(
     assert own.count("%arg.values.5.0") == 1  # how long it is matters nowhere
 
 
+LAYOUTS = {
+    "C": lambda table: table.copy(),
+    "F": np.asfortranarray,
+    "strided": lambda table: np.repeat(np.repeat(table, 2, 0), 3, 1)[::2, ::3],
+    "turned": lambda table: table.T.copy().T,
+    "backward": lambda table: table[::-1, ::-1].copy()[::-1, ::-1],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.float32, np.float64, np.bool_])
+def test_entries_are_those_of_numpy(layout: str, dtype: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(config, "BOUNDSCHECK", None)
+
+    def turned(table: np.ndarray, rows: np.ndarray, copy: np.ndarray) -> float:
+        total = 0.0
+        for i in range(rows.shape[0]):
+            row = rows[i]
+            for j in range(1, table.shape[1]):
+                copy[j - 1, row] = table[row, j]
+                total += 1.0 * table[row][j] * (i + 2 * j) + 1.0 * (table[rows[0], -1])
+            for j in range(table.shape[1] - 1, -1, -2):
+                table[row, j] = copy[j, row]
+        for _ in range(3, 1):
+            total += 1000.0
+        for j in range(table.shape[1]):
+            total += 1.0 * table[1][j] - 1.0 * table[0, :][j]
+        return total
+
+    start = (np.arange(12).reshape(3, 4) * 7 % 5).astype(dtype)
+    results = []
+    for run in (turned, compiled(turned)):
+        table, copy = LAYOUTS[layout](start), LAYOUTS[layout](np.zeros((4, 3), dtype))
+        found = run(table, np.array([2, 0, 1, 2], np.int32), copy)
+        results.append((found, table.tolist(), copy.tolist()))
+    assert results[0] == results[1]
+
+
 def test_looked_at_closely_an_entry_before_the_first_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,25 +15,40 @@ code library.
 
 from __future__ import annotations
 
+from functools import cached_property, reduce
 from typing import Any
 
 import numba.core.cgutils
 import numba.core.codegen
 import numba.core.compiler
 import numba.core.compiler_machinery
+import numba.core.ir
+import numba.core.ir_utils
 import numba.core.lowering
 import numba.core.typed_passes
 import numba.core.types
 import numba.experimental.structref
+import numba.np.arrayobj
 
+_arrays: Any = numba.np.arrayobj
 _cgutils: Any = numba.core.cgutils
 _codegen: Any = numba.core.codegen
 _compiler: Any = numba.core.compiler
 _machinery: Any = numba.core.compiler_machinery
+_ir: Any = numba.core.ir
+_definition: Any = numba.core.ir_utils.get_definition
+_guard: Any = numba.core.ir_utils.guard
 _lowering: Any = numba.core.lowering
 _passes: Any = numba.core.typed_passes
 _structref: Any = numba.experimental.structref
 _types: Any = numba.core.types
+
+_PASSING_ON = (
+    "build_tuple", "cast", "exhaust_iter", "getiter", "iternext", "null", "pair_first", "pair_second", "phi", "undef",
+)  # fmt: skip
+"""Expressions that make no array."""
+_counted: dict[Any, bool] = {}
+"""Type → whether numba counts its values."""
 
 
 def _holds_arrays(kind: Any) -> bool:
@@ -46,10 +61,10 @@ def _holds_arrays(kind: Any) -> bool:
 def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     """The same value, with arrays of which it is not said where they are counted."""
     if isinstance(kind, _types.Array):
-        array = context.make_array(kind)(context, builder, value)
-        array.meminfo = _cgutils.get_null_value(array.meminfo.type)
-        array.parent = _cgutils.get_null_value(array.parent.type)
-        return array._getvalue()
+        for name in ("meminfo", "parent"):
+            at = _position(context, kind, name)
+            value = builder.insert_value(value, _cgutils.get_null_value(value.type.elements[at]), at)
+        return value
     if isinstance(kind, _types.BaseTuple):
         for i, of in enumerate(kind.types):
             if _holds_arrays(of):
@@ -64,12 +79,87 @@ def _unsigned(kind: Any, given: Any) -> Any:
     return _types.uintp if isinstance(kind, _types.Integer) and not backward else kind
 
 
-class _Lower(_lowering.Lower):  # type: ignore[misc]
-    """Numba's own, but for what is not counted."""
+def _position(context: Any, kind: Any, name: str) -> int:
+    """Where a part of an array, or of an iterator, stands in its value."""
+    return int(context.data_model_manager[kind].get_field_position(name))
 
-    @property
+
+def _element(context: Any, builder: Any, kind: Any, array: Any, indices: list[Any]) -> Any:
+    """Where an element of an array is."""
+
+    def part(name: str) -> list[Any]:
+        whole = builder.extract_value(array, _position(context, kind, name))
+        return [builder.extract_value(whole, axis) for axis in range(kind.ndim)]
+
+    data = builder.extract_value(array, _position(context, kind, "data"))
+    if kind.layout == "A":
+        steps = [builder.mul(step, index) for step, index in zip(part("strides"), indices, strict=True)]
+        return _cgutils.pointer_add(builder, data, reduce(builder.add, steps))
+    across = [*enumerate(indices)][:: 1 if kind.layout == "C" else -1]
+    (_, at), lengths = across[0], part("shape") if kind.ndim > 1 else []
+    for axis, index in across[1:]:
+        at = builder.add(builder.mul(at, lengths[axis]), index)
+    return builder.gep(data, [at])
+
+
+class _Lower(_lowering.Lower):  # type: ignore[misc]
+    """Numba's own, but for what is not counted, and in few instructions where numba writes dozens.
+
+    Numba takes an array into pieces, in memory, and puts it together again for each element that it reads, and counts
+    numbers. That this comes to nothing is found out when code is optimised: to write and read it took half of the time.
+    """
+
+    _uncounting = False
+    """Whether a variable is assigned that is not counted."""
+
+    @cached_property
     def _keeps_nothing(self) -> bool:
         return not _holds_arrays(self.fndesc.restype)
+
+    @cached_property
+    def _others(self) -> set[str]:
+        """Variables with arrays that are others' alone, or parts of theirs, and so are not counted."""
+        assigned: dict[str, list[Any]] = {}
+        for block in self.func_ir.blocks.values() if self._keeps_nothing else ():
+            for inst in block.find_insts(_ir.Assign):
+                if self._is_counted(self.typeof(inst.target.name)):
+                    assigned.setdefault(inst.target.name, []).append(inst.value)
+        others = set(assigned)
+        while own := {name for name in others if not all(self._of_others(value, others) for value in assigned[name])}:
+            others -= own
+        return others
+
+    def _is_counted(self, kind: Any) -> bool:
+        """Whether numba counts values of a type. Structs, which it would, are not."""
+        if kind not in _counted:
+            holds = self.context.data_model_manager[kind].contains_nrt_meminfo()
+            _counted[kind] = not isinstance(kind, _types.StructRef) and holds
+        return _counted[kind]
+
+    def _of_others(self, value: Any, others: set[str]) -> bool:
+        """Whether what is assigned has arrays of the callers alone, where these variables have."""
+        if isinstance(value, _ir.Arg | _ir.Global | _ir.FreeVar | _ir.Const):
+            return True
+        if isinstance(value, _ir.Var):
+            return value.name in others
+        if not isinstance(value, _ir.Expr) or not self._passes_on(value):
+            return False
+        return all(var.name in others for var in value.list_vars() if self._is_counted(self.typeof(var.name)))
+
+    def _passes_on(self, value: Any) -> bool:
+        """Whether an expression makes no array of its own."""
+        if value.op == "call":
+            return isinstance(self.typeof(value.func.name), _types.NamedTupleClass)
+        if value.op == "getattr":
+            return isinstance(self.typeof(value.value.name), _types.StructRef | _types.BaseTuple)
+        if value.op not in ("getitem", "static_getitem"):
+            return value.op in _PASSING_ON
+        kind = self.typeof(value.value.name)
+        if isinstance(kind, _types.Array) and value.op == "getitem":
+            index = self.typeof(value.index.name)
+            parts = index.types if isinstance(index, _types.BaseTuple) else (index,)
+            return all(isinstance(part, _types.Integer | _types.SliceType) for part in parts)
+        return isinstance(kind, _types.Array | _types.BaseTuple)
 
     def extract_function_arguments(self) -> Any:
         """The arguments."""
@@ -82,26 +172,97 @@ class _Lower(_lowering.Lower):  # type: ignore[misc]
         return self.fnargs
 
     def lower_expr(self, resty: Any, expr: Any) -> Any:
-        """An expression: columns of structs are read here."""
-        if expr.op == "getattr" and self._keeps_nothing:
-            kind = self.typeof(expr.value.name)
-            if isinstance(kind, _types.StructRef):
-                struct = _structref._Utils(self.context, self.builder, kind)
-                value = getattr(struct.get_data_struct(self.loadvar(expr.value.name)), expr.attr)
-                own = kind.field_dict[expr.attr]
-                value = _uncounted(self.context, self.builder, own, value)
-                return self.context.cast(self.builder, value, own, resty)
+        """An expression: columns of structs are read here, shapes, and numbers of a range."""
+        if expr.op not in ("getattr", "getiter", "iternext", "pair_first", "pair_second"):
+            return super().lower_expr(resty, expr)
+        builder, kind = self.builder, self.typeof(expr.value.name)
+        if expr.op == "getattr" and isinstance(kind, _types.StructRef) and self._keeps_nothing:
+            struct = _structref._Utils(self.context, builder, kind)
+            value = getattr(struct.get_data_struct(self.loadvar(expr.value.name)), expr.attr)
+            own = kind.field_dict[expr.attr]
+            return self.context.cast(builder, _uncounted(self.context, builder, own, value), own, resty)
+        if expr.op == "getattr" and isinstance(kind, _types.Array) and expr.attr == "shape":
+            return builder.extract_value(self.loadvar(expr.value.name), _position(self.context, kind, "shape"))
+        if expr.op == "getiter" and kind == _types.range_state64_type and self._by_one(expr.value):
+            return self._begun(resty, self.loadvar(expr.value.name))
+        if expr.op == "iternext" and kind == _types.range_iter64_type:
+            return self._counted_on(resty, kind, self.loadvar(expr.value.name))
+        if expr.op in ("pair_first", "pair_second") and not self._is_counted(kind):
+            return builder.extract_value(self.loadvar(expr.value.name), int(expr.op == "pair_second"))
         return super().lower_expr(resty, expr)
+
+    def _by_one(self, var: Any) -> bool:
+        """Whether a range goes on by 1, as its call tells."""
+        call = _guard(_definition, self.func_ir, var)
+        return isinstance(call, _ir.Expr) and call.op == "call" and len(call.args) < 3 and not call.kws
+
+    def _begun(self, kind: Any, numbers: Any) -> Any:
+        """An iterator, before the first number of a range by 1."""
+        builder = self.builder
+        start, stop, step = (builder.extract_value(numbers, i) for i in range(3))
+        at, left = (_cgutils.alloca_once(builder, start.type) for _ in range(2))
+        builder.store(start, at)
+        some = builder.icmp_signed(">", stop, start)
+        builder.store(builder.select(some, builder.sub(stop, start), start.type(0)), left)
+        value = self.context.get_constant_undef(kind)
+        for name, part in (("iter", at), ("stop", stop), ("step", step), ("count", left)):
+            value = builder.insert_value(value, part, _position(self.context, kind, name))
+        return value
+
+    def _counted_on(self, pair: Any, kind: Any, iterator: Any) -> Any:
+        """The next number of a range and whether there is one."""
+        builder = self.builder
+        at, step, left = (
+            builder.extract_value(iterator, _position(self.context, kind, name)) for name in ("iter", "step", "count")
+        )
+        number, count = builder.load(at), builder.load(left)
+        some = builder.icmp_signed(">", count, count.type(0))
+        with builder.if_then(some):
+            builder.store(builder.sub(count, count.type(1), flags=["nsw"]), left)
+            builder.store(builder.add(number, step), at)
+        value = builder.insert_value(self.context.get_constant_undef(pair), number, 0)
+        return builder.insert_value(value, some, 1)
 
     def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
         """An element of an array, or a part."""
         signature = self._from_the_front(signature, index)
-        return super().lower_getitem(resty, expr, value, index, signature)
+        kind = self.typeof(value.name)
+        where = self._where(kind, value, index, signature)
+        if where is None:
+            return super().lower_getitem(resty, expr, value, index, signature)
+        return self.context.cast(
+            self.builder, _arrays.load_item(self.context, self.builder, kind, where), kind.dtype, resty
+        )
 
     def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> Any:
         """An element of an array is set, or a part."""
         signature = self._from_the_front(signature, index_var)
-        return super().lower_setitem(target_var, index_var, value_var, signature)
+        kind, given = self.typeof(target_var.name), self.typeof(value_var.name)
+        number = isinstance(given, _types.Number | _types.Boolean)
+        where = self._where(kind, target_var, index_var, signature) if number else None
+        if where is None:
+            return super().lower_setitem(target_var, index_var, value_var, signature)
+        value = self.context.cast(self.builder, self.loadvar(value_var.name), given, signature.args[2])
+        value = self.context.cast(self.builder, value, signature.args[2], kind.dtype)
+        return _arrays.store_item(self.context, self.builder, kind, value, where)
+
+    def _where(self, kind: Any, array: Any, index: Any, signature: Any) -> Any:
+        """Where the element is that whole numbers from 0 on tell; nothing where it is left to numba."""
+        if self.context.enable_boundscheck or not (
+            isinstance(kind, _types.Array) and isinstance(kind.dtype, _types.Number | _types.Boolean)
+        ):
+            return None
+        given, asked = self.typeof(index.name), signature.args[1]
+        several = isinstance(asked, _types.BaseTuple)
+        if (asked.types if several else (asked,)) != (_types.uintp,) * kind.ndim:
+            return None
+        builder, value = self.builder, self.loadvar(index.name)
+        values = [builder.extract_value(value, axis) for axis in range(kind.ndim)] if several else [value]
+        indices = [
+            self.context.cast(builder, one, of, _types.uintp)
+            for one, of in zip(values, given.types if several else (given,), strict=True)
+        ]
+        return _element(self.context, builder, kind, self.loadvar(array.name), indices)
 
     def _from_the_front(self, signature: Any, index: Any) -> Any:
         """The signature of an index into an array in which whole numbers count from the front alone."""
@@ -114,15 +275,26 @@ class _Lower(_lowering.Lower):  # type: ignore[misc]
         own = _types.Tuple(front) if isinstance(asked, _types.BaseTuple) else front[0]
         return signature.replace(args=(array, own, *signature.args[2:]))
 
+    def lower_inst(self, inst: Any) -> None:
+        """A statement."""
+        self._uncounting = isinstance(inst, _ir.Assign) and inst.target.name in self._others
+        super().lower_inst(inst)
+        self._uncounting = False
+
     def incref(self, typ: Any, val: Any) -> None:
-        """Of a struct nothing is counted."""
-        if not isinstance(typ, _types.StructRef):
+        """One more holds it."""
+        if not self._uncounting and self._is_counted(typ):
             super().incref(typ, val)
 
     def decref(self, typ: Any, val: Any) -> None:
-        """Of a struct nothing is counted."""
-        if not isinstance(typ, _types.StructRef):
+        """One fewer holds it."""
+        if not self._uncounting and self._is_counted(typ):
             super().decref(typ, val)
+
+    def delvar(self, name: str) -> None:
+        """A variable is needed no more."""
+        if name not in self._others and self._is_counted(self.typeof(name)):
+            super().delvar(name)
 
 
 @_machinery.register_pass(mutates_CFG=True, analysis_only=False)

@@ -13,8 +13,8 @@ kernels are compiled.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
-from functools import cache
 from hashlib import sha256
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -24,23 +24,17 @@ from numba.core.types.functions import Function
 
 from unrack.kernels import parts
 
+_COMPILER = inspect.getsource(parts).encode()
+"""What compiles kernels."""
 PLAIN = int, float, complex, str, bytes, bool, type(None)
 
 
 def stamp(function: FunctionType) -> str:
     """The code of a function and of all that it calls in this package, their constants, and how they are compiled."""
-    digest = sha256(_compiler().encode())
+    digest = sha256(_COMPILER)
     for fact in _of_function(function, set()):
         digest.update(fact.encode() + b"\n")
     return digest.hexdigest()
-
-
-@cache
-def _compiler() -> str:
-    """The code of what compiles kernels."""
-    made = [parts._uncounted, parts._holds_arrays, parts._unsigned, *vars(parts._Lower).values()]
-    functions = [one for one in made if isinstance(one, FunctionType)]
-    return "\n".join(fact for function in functions for fact in _of_code(function.__code__, {}))
 
 
 def _of_function(function: FunctionType, seen: set[int]) -> Iterator[str]:
