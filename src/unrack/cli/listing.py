@@ -123,6 +123,7 @@ def traces(as_json: Json = False) -> None:
 TABLES = {
     "readers": "workload.formats.readers:FORMATS",
     "generators": "workload.generate.generator:GENERATORS",
+    "usages": "workload.usage.settings:USAGES",
     "resources": "resources.table:RESOURCES",
     "slowdowns": "slowdown.combined:SLOWDOWNS",
     "metrics": "metric.table:EVERY_METRIC",

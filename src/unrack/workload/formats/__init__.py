@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from unrack.workload.formats.source import Locator as Locator
     from unrack.workload.formats.source import Source as Source
     from unrack.workload.formats.source import load as load
+    from unrack.workload.formats.source import parameters_of as parameters_of
+    from unrack.workload.formats.source import parameters_text as parameters_text
     from unrack.workload.formats.source import text_bytes as text_bytes
     from unrack.workload.formats.table.aliases import find_aliases as find_aliases
     from unrack.workload.formats.table.columns import TableColumns as TableColumns
@@ -43,5 +45,6 @@ if TYPE_CHECKING:
     from unrack.workload.formats.table.text import Fields as Fields
     from unrack.workload.formats.table.text import asked as asked
     from unrack.workload.formats.table.text import csv_frame as csv_frame
+    from unrack.workload.formats.writers import write_frame as write_frame
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)
