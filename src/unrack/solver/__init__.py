@@ -8,10 +8,7 @@ from unrack.public import lazily
 
 if TYPE_CHECKING:
     from unrack.kernels.ordering import order_of as order_of
-    from unrack.solver.flow.cost_scaling import Heap as Heap
-    from unrack.solver.flow.cost_scaling import push_all as push_all
-    from unrack.solver.flow.cost_scaling import put_nearer as put_nearer
-    from unrack.solver.flow.cost_scaling import take_nearest as take_nearest
+    from unrack.solver.flow.max_flow import push_all as push_all
     from unrack.solver.flow.network import Network as Network
     from unrack.solver.flow.network import Residual as Residual
     from unrack.solver.flow.network import amounts_of as amounts_of
