@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
+    from unrack.cli.listing import summaries as summaries
     from unrack.cli.options import Json as Json
     from unrack.cli.options import OnOption as OnOption
     from unrack.cli.options import Seed as Seed

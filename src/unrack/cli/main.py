@@ -134,7 +134,7 @@ GROUPS = {
 }  # fmt: skip
 for name, group in GROUPS.items():
     app.add_typer(group.app, name=name)
-for table in ("policies", "metrics", "presets", "prices", "scenarios", "models", "traces"):
+for table in ("policies", "metrics", "presets", "prices", "models", "traces"):
     app.command(table)(getattr(listing, table))
 app.command("plugins")(plugins)
 plug(app)

@@ -26,9 +26,9 @@ GROUPS = ("readers", "generators", "usages", "resources", "slowdowns", "metrics"
 ON_REQUEST = ("slowdowns", "metrics", "sections")
 """Tables with entries that take part in every run: of installed ones those that a study names in ``plugins``."""
 ELSEWHERE = {
-    "commands": ("place", "reproduce", "tiles", "usage.fit", "usage.make"),
+    "commands": ("place", "reproduce", "scenarios", "tiles", "usage.fit", "usage.make"),
     "readers": ("dlrm", "minsky", "philly", "servers"),
-    "generators": ("rodinia_jobs", "servers", "training_jobs"),
+    "generators": ("rodinia_jobs", "scenario", "servers", "training_jobs"),
     "usages": ("google", "grizzly", "toml"),
     "core_rules": ("best", "quick", "first-fit"),
 }
