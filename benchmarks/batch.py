@@ -17,11 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from unrack.solver.servers.problem import Asked, Supply, asked, regular_supply
+from unrack.solver.servers.problem import Asked, Supply, asked
 from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 from unrack_papers.servers.batch.running.repack import repack
 from unrack_papers.servers.batch.solution import Solution, price_of
 from unrack_papers.servers.batch.solve import place_batch
+from unrack_papers.servers.problem import regular_supply
 
 COMPUTE = (112, 32768)
 NEAR, FAR = 131072, 262144

@@ -20,9 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-from unrack.solver.servers.problem import Asked, Supply, asked, regular_supply
+from unrack.solver.servers.problem import Asked, Supply, asked
 from unrack_papers.servers.allocator.holdings import RULES
 from unrack_papers.servers.allocator.one_by_one import OneByOne
+from unrack_papers.servers.problem import regular_supply
 from unrack_papers.workloads.server_generator import servers
 
 FILE = Path("slo") / "azure-1000-servers.json"

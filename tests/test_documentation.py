@@ -28,7 +28,7 @@ from unrack.sim.world import Ties
 from unrack.slowdown.memory.settings import ContentionTable
 from unrack.slowdown.model import PUBLISHED, ModelTable
 from unrack.study.input.file import MeasureTable, StudyTable
-from unrack.workload.generate.scenarios import SCENARIOS
+from unrack_papers.workloads.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -1,4 +1,4 @@
-"""Draw the picture of memory use in docs/usage.md again: curves that the shapes of the package draw.
+"""Draw the picture of memory use in docs/usage.md again: curves that the shapes of unrack-papers draw.
 
 python docs/images/usage_curves.py
 """
@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import vl_convert
 
-from unrack.workload.usage import KINDS, WHOLE, UsageCurves, drawn, properties, series_of, shapes_of
+from unrack.workload.usage import KINDS, WHOLE, UsageCurves, properties, series_of
+from unrack_papers.shapes.draw import drawn
+from unrack_papers.shapes.parameters import shapes_of
 
 COLOURS = ["#4c566a", "#5e81ac", "#88c0d0", "#a3be8c", "#d08770", "#b48ead"]
 HOURS = 12

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from unrack.workload.formats.readers import read_trace as read_trace
     from unrack.workload.formats.writers import write_trace as write_trace
     from unrack.workload.generate.generator import generate as generate
-    from unrack.workload.generate.scenarios import scenario as scenario
     from unrack.workload.ideal import fat_node as fat_node
     from unrack.workload.ideal import load_factor as load_factor
     from unrack.workload.ideal import window_us as window_us

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from unrack.metric.estimate import beta_point, incomplete_beta, t_point
-from unrack.workload.usage.shapes.draw import below
+from unrack_papers.shapes.draw import below
 
 
 @settings(max_examples=300, deadline=None)

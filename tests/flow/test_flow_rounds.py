@@ -137,7 +137,7 @@ def test_whatever_the_solver_and_grouped_or_not_the_same_jobs_start() -> None:
     rows = [(int(t), int(random.integers(20, 90)), 1, int(random.integers(1, 9)), int(random.integers(0, 3)))
             for t in np.sort(random.integers(0, 200, 60))]  # fmt: skip
     first = run(machines(3), jobs_of(*rows), "flow")
-    for solver in ("ortools", "cost-scaling"):
+    for solver in ("ortools", "primal-dual"):
         other = run(machines(3), jobs_of(*rows), f"flow(solver={solver})")
         assert starts(other) == starts(first)
         assert other.placements.equals(first.placements)

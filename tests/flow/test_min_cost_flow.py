@@ -136,7 +136,7 @@ def test_wrong_networks_are_refused(network: Network, message: str) -> None:
 
 
 def test_an_unknown_solver_is_refused() -> None:
-    with pytest.raises(InputError, match=r"solver: got 'simplex', wanted one of .*cost-scaling"):
+    with pytest.raises(InputError, match=r"solver: got 'simplex', wanted one of .*primal-dual"):
         solve(network_of([], []), "simplex")
 
 

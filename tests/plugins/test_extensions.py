@@ -17,10 +17,12 @@ from typer.testing import CliRunner
 
 from unrack.errors import InputError
 from unrack.metric.table import EVERY_METRIC
-from unrack.plugins.table import using
+from unrack.plugins.table import Extension, using
 from unrack.resources.table import RESOURCES
 from unrack.study.grid import load_study
+from unrack.workload.filters import filtered
 from unrack.workload.formats.readers import FORMATS, read_trace
+from unrack.workload.generate.generator import generate
 
 POLICIES = ["fcfs", "easy", "conservative"]
 
@@ -350,3 +352,32 @@ def test_a_command_of_unrack_papers_is_not_listed_without_it_and_says_how_to_get
     found = CliRunner().invoke(app, [command, "a.toml", "--option", "4x7"]).exception
     assert isinstance(found, InputError)
     assert str(found) == f"unrack {command}: got not installed, wanted pip install 'unrack[papers]'"
+
+
+def test_a_command_of_a_group_is_added_to_it_or_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from unrack.cli import main
+
+    def app_with_a_group() -> typer.Typer:
+        app, group = typer.Typer(), typer.Typer()
+        group.command("info")(lambda: None)
+        app.add_typer(group, name="usage")
+        app.command("run")(lambda: None)
+        main.plug(app)
+        return app
+
+    monkeypatch.setattr(main, "installed", dict)
+    app = app_with_a_group()
+    assert "fit" not in CliRunner().invoke(app, ["usage", "--help"]).output
+    found = CliRunner().invoke(app, ["usage", "fit", "a.csv", "--out", "x"]).exception
+    assert str(found) == "unrack usage fit: got not installed, wanted pip install 'unrack[papers]'"
+    one = Extension("other 1.0", "other:fit", lambda: lambda: typer.echo("fitted"))
+    monkeypatch.setattr(main, "installed", lambda: {"commands": {"usage.fit": [one], "nowhere.fit": [one]}})
+    assert CliRunner().invoke(app_with_a_group(), ["usage", "fit"]).output == "fitted\n"
+
+
+def test_shapes_of_use_that_are_not_installed_say_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = generate({"jobs": 3, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 9, "memory_mb": 100}]})
+    monkeypatch.setattr("unrack.plugins.table.installed", dict)
+    for value in ("google", "mine.toml", {"shapes": "grizzly"}):
+        with pytest.raises(InputError, match=r"shapes: .* wanted pip install 'unrack\[papers\]'"):
+            filtered(jobs, {"usage": value})

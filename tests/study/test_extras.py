@@ -17,8 +17,9 @@ from unrack import extras
 from unrack.errors import MissingError
 from unrack.report.charts.vega import bundled
 from unrack.solver.flow.solve import solve
-from unrack.solver.servers.problem import Asked, Supply, asked, regular_supply
+from unrack.solver.servers.problem import Asked, Supply, asked
 from unrack_papers.amaral.flow.examples import scheduling_network
+from unrack_papers.servers.problem import regular_supply
 
 ROOT = Path(__file__).parents[2]
 FORBIDDING = """

@@ -14,7 +14,7 @@ from unrack.workload.filters import FILTERS, SEEDED, filtered
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
 from unrack.workload.usage.curves import WHOLE
-from unrack.workload.usage.shapes.parameters import shapes_of, written
+from unrack_papers.shapes.parameters import shapes_of, written
 
 S = 1_000_000
 

@@ -14,7 +14,7 @@ from unrack.workload.formats.table.aliases import ALIASES
 from unrack.workload.formats.table.columns import COLUMNS
 from unrack.workload.formats.table.read import read_table
 from unrack.workload.generate.generator import generate
-from unrack.workload.generate.scenarios import SCENARIOS
+from unrack_papers.workloads.scenarios import SCENARIOS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "file-formats.md").read_text(encoding="utf-8")
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from unrack.cli.main import app
 from unrack.errors import InputError
 from unrack.workload.generate.generator import generate
-from unrack.workload.generate.scenarios import GPU, NVME, SCENARIOS, scenario
+from unrack_papers.workloads.scenarios import GPU, NVME, SCENARIOS, scenario
 
 SHARES = {
     "nvme-s1": {"smufin": 0.7, "capacity": 0.1, "compute": 0.2},

@@ -7,56 +7,17 @@ import pytest
 from rich.console import Console
 
 from unrack.cli.trace.page import page
-from unrack.errors import InputError, TraceError
+from unrack.errors import InputError
 from unrack.workload.account import describe
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.source import Source
 from unrack.workload.job import Workload
 
-SLURM = "job_id,submit,duration,wclimit,tasks,cpus_per_task,min_nodes,min_cpus,mem_mb,mem_is_per_cpu,sim_executable\n"
 PERLMUTTER = "jobid,submit,start,end,nnodes,duration,memory\n7,100,103,113,2,10,96\n"
 ALIBABA = "0,j_1,M1,268,50.0,0.3,9\n5,j_1,R2_1,0,150.0,1,2\n"
 
 
-def slurm(*rows: str, **options: Any) -> Workload:
-    from unrack.workload.formats.table.published import read_slurm_jobs
-
-    return read_slurm_jobs(Source("jobs.csv", (SLURM + "\n".join(rows)).encode()), **options)
-
-
-def test_sizes_of_the_slurm_simulator_come_from_nodes_then_cores_then_tasks() -> None:
-    made = slurm("2,0,5,9,0,-2,-2,64,10,1,3", "3,0,5,9,0,-2,-2,33,10,1,3", "4,0,5,9,8,8,-2,0,10,0,-2",
-                 "5,0,5,9,8,8,7,64,0,1,3", "6,0,5,9,0,-2,-2,0,10,1,3")  # fmt: skip
-    jobs = made.jobs
-    assert jobs.ids.to_list() == [2, 3, 4, 5]
-    assert jobs.tasks.tolist() == [2, 2, 2, 7]
-    assert set(jobs.cores.tolist()) == {32}
-    assert jobs.memory_mb.tolist() == [320, 320, 10, 0]
-    assert [jobs.app_names[code] if code >= 0 else None for code in jobs.app] == ["3", "3", None, "3"]
-    assert made.intake.changed["size in whole nodes"] == 1
-    assert made.intake.dropped == {"size missing": 1}
-    assert slurm("2,0,5,9,0,-2,-2,64,10,1,3", cores_per_node=16).jobs.tasks.tolist() == [4]
-
-
-def test_a_job_of_no_duration_is_kept_and_asks_for_its_limit() -> None:
-    jobs = slurm("2,7,0,9,0,-2,-2,64,10,1,3").jobs
-    assert (jobs.work_us.tolist(), jobs.request_us.tolist()) == ([0], [9_000_000])
-
-
-@pytest.mark.parametrize(
-    ("row", "field"),
-    [("2,0,5,9,0,-2,-2,-7,10,1,3", "min_cpus"), ("2,0,x,9,0,-2,-2,64,10,1,3", "duration"),
-     ("2,0,5,9,0,-2,-2,64.5,10,1,3", "min_cpus"), ("2,0,5,9,0,-2,-2,64,9e99,1,3", "mem_mb")],
-)  # fmt: skip
-def test_a_value_that_cannot_be_is_refused_with_line_and_field(row: str, field: str) -> None:
-    with pytest.raises(TraceError) as caught:
-        slurm("1,0,5,9,0,-2,-2,64,10,1,3", row)
-    assert (caught.value.line, caught.value.field) == (3, field)
-
-
 def test_options_of_these_formats_are_checked() -> None:
-    with pytest.raises(InputError, match="cores_per_node"):
-        slurm("2,0,5,9,0,-2,-2,64,10,1,3", cores_per_node=0)
     for memory in ("much", "0 GB", "-3 GB"):
         with pytest.raises(InputError, match="machine_memory"):
             read_alibaba(memory)
@@ -99,8 +60,7 @@ def test_options_or_a_format_of_any_table_read_them_as_any_table(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("file", "form", "jobs", "memory_mb"),
-    [("anl-1024n-1838-jobmix50.csv", "slurm", 1838, 51_040),
-     ("perlmutter-first-half.csv.gz", "perlmutter", 7055, 505 * 1024),
+    [("perlmutter-first-half.csv.gz", "perlmutter", 7055, 505 * 1024),
      ("alibaba2018-tasks.csv.gz", "alibaba2018", 67_634, 6777)],
 )  # fmt: skip
 def test_the_published_files_are_known_by_their_first_line(
@@ -129,8 +89,8 @@ def test_the_account_of_a_log_shows_its_memory_by_bands(tmp_path: Path) -> None:
     for part in page(contents):
         console.print(part)
     assert "128 GB or more" in console.export_text()
-    without = describe(slurm("2,0,5,9,0,-2,-2,64,0,1,3"))
-    assert without["memory_bands"] is None
+    (tmp_path / "bare.csv").write_text("id,submit,run\n1,0,5\n")
+    assert describe(read_trace(tmp_path / "bare.csv"))["memory_bands"] is None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from unrack.cli import main as command_line
 from unrack.errors import InputError, TraceError
 from unrack.metric.estimate import Estimate
-from unrack.solver.servers.problem import Allocation, asked, regular_supply
+from unrack.solver.servers.problem import asked
 from unrack_papers.execution import execute
 from unrack_papers.farshin.counts import OUTCOMES, RESOURCES, of_prices, of_slos, of_uses, pools_of
 from unrack_papers.farshin.servers import ALLOCATOR, BEST_FIT, FIRST_FIT, asked_by, beside, placed, supply_of
@@ -25,6 +25,7 @@ from unrack_papers.pages.long_form import as_csv
 from unrack_papers.pages.page import as_page, judged, stem
 from unrack_papers.reproduction import Row, Task
 from unrack_papers.servers.allocator.one_by_one import place_one_by_one
+from unrack_papers.servers.problem import Allocation, regular_supply
 from unrack_papers.table import REPRODUCTIONS
 from unrack_papers.verdict import Verdict
 

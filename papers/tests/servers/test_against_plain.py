@@ -7,9 +7,9 @@ import pytest
 from plain_tiers import PlainAllocator
 from tier_worlds import random_asked, random_supply
 
-from unrack.solver.servers.problem import Allocation
 from unrack_papers.servers.allocator.holdings import RULES
 from unrack_papers.servers.allocator.one_by_one import OneByOne, place_one_by_one
+from unrack_papers.servers.problem import Allocation
 
 WORLDS = 300
 

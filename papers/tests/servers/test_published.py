@@ -12,10 +12,11 @@ import pytest
 from place_command import place
 
 from unrack.cluster.spec import Cluster
-from unrack.solver.servers.problem import Asked, Supply, asked, regular_supply
+from unrack.solver.servers.problem import Asked, Supply, asked
 from unrack_papers.servers.allocator.holdings import RULES
 from unrack_papers.servers.allocator.one_by_one import OneByOne
 from unrack_papers.servers.one_shot import place_request
+from unrack_papers.servers.problem import regular_supply
 from unrack_papers.servers.request import read_request
 
 PLACED: dict[str, dict[str, Any]] = {}

@@ -15,7 +15,7 @@ import pytest
 from plain_torus import added_up, all_partitions, best_order, least_by_counts, least_of_all, on_cycle
 from torus_programme import halves
 
-from unrack.solver.clock import Clock
+from unrack_papers.clock import Clock
 from unrack_papers.torus.exact import BEST, NODES, advance, new_search
 from unrack_papers.torus.grid import Grid, gaps, grid_of, match, partitions, rank_gaps
 from unrack_papers.torus.heuristic import near_best, nearest_bound

@@ -51,9 +51,6 @@ def convert(
     for file in files:
         text = text_of(Path(file), file)
         system = described(Path(file), text, file, milli=cpu is Cpu.MILLI)
-        if system is None and len(files) == 1 and text.split("\n", 1)[0].count(",") >= 2:
-            _convert_list(file, out, cpu, all_nodes)
-            return
         if system is None:
             raise ClusterError(file, "a file of another kind", KNOWN)
         systems.append(system)
@@ -79,20 +76,6 @@ def convert(
 def _size(ids: str) -> int:
     first, _, last = ids.partition("-")
     return int(last or first) - int(first) + 1
-
-
-def _convert_list(nodes: str, out: str, cpu: Cpu, all_nodes: bool) -> None:
-    from unrack.cluster.formats.described import cluster_text
-    from unrack.cluster.openb import cluster_content, openb_nodes
-
-    runs = openb_nodes(nodes, cpu.value, gpu_nodes_only=not all_nodes)
-    words = f"{Path(nodes).name}, {'thousandths of cores' if cpu is Cpu.MILLI else 'whole cores'}"
-    write(out, cluster_text(cluster_content(runs, Path(out).stem), [words]))
-    total = sum(run["count"] for run in runs)
-    gpus = sum(run["count"] * run["gpus"] for run in runs)
-    every = total if all_nodes else sum(run["count"] for run in openb_nodes(nodes, cpu.value, gpu_nodes_only=False))
-    left = f"; {counted(every - total, 'node')} without GPUs left out (--all-nodes keeps them)" if every > total else ""
-    typer.echo(f"{out}: {counted(total, 'node')}, {counted(gpus, 'GPU')}{left}")
 
 
 @app.command()

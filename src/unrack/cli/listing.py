@@ -1,4 +1,4 @@
-"""``unrack policies | metrics | presets | scenarios | traces``: what there is, one line each."""
+"""``unrack policies | metrics | presets | traces``: what there is, one line each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def show(entries: dict[str, dict[str, Any]], as_json: bool, tail: tuple[str, ...
     print_lines(tail)
 
 
-def _summaries(table: Mapping[str, Any], as_json: bool) -> None:
+def summaries(table: Mapping[str, Any], as_json: bool) -> None:
+    """Print the names of a table, each with its ``summary``."""
     show({name: {"summary": entry.summary} for name, entry in table.items()}, as_json)
 
 
@@ -66,28 +67,21 @@ def presets(as_json: Json = False) -> None:
     """List the named clusters."""
     from unrack.cluster.presets import PRESETS
 
-    _summaries(PRESETS, as_json)
+    summaries(PRESETS, as_json)
 
 
 def prices(as_json: Json = False) -> None:
     """List the prices by name: prices = "NAME" of a cluster, or unrack plan --prices NAME."""
     from unrack.cluster.prices.prices import PRICES
 
-    _summaries(PRICES, as_json)
-
-
-def scenarios(as_json: Json = False) -> None:
-    """List the papers' mixes of jobs: generate = {scenario = "NAME", load = 0.7}."""
-    from unrack.workload.generate.scenarios import SCENARIOS
-
-    _summaries(SCENARIOS, as_json)
+    summaries(PRICES, as_json)
 
 
 def models(as_json: Json = False) -> None:
     """List the published performance models: models = ["NAME"] in a study."""
     from unrack.slowdown.model import PUBLISHED
 
-    _summaries(PUBLISHED, as_json)
+    summaries(PUBLISHED, as_json)
 
 
 def traces(as_json: Json = False) -> None:
@@ -123,6 +117,7 @@ def traces(as_json: Json = False) -> None:
 TABLES = {
     "readers": "workload.formats.readers:FORMATS",
     "generators": "workload.generate.generator:GENERATORS",
+    "usages": "workload.usage.settings:USAGES",
     "resources": "resources.table:RESOURCES",
     "slowdowns": "slowdown.combined:SLOWDOWNS",
     "metrics": "metric.table:EVERY_METRIC",

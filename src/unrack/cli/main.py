@@ -78,14 +78,24 @@ def options(
 
 
 def plug(app: typer.Typer) -> None:
-    """Add the commands that are installed, by name, and a hint in place of a known one that is not."""
+    """Add the commands that are installed, by name, and a hint in place of a known one that is not.
+
+    ``GROUP.NAME`` is a command of one of the groups that the application has.
+    """
     found = installed().get("commands", {})
-    own = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    groups = {"": app} | {str(group.name): group.typer_instance for group in app.registered_groups}
+    own = {command.name for command in app.registered_commands} | groups.keys()
+
+    def add(name: str, what: Callable[..., Any], **settings: Any) -> None:
+        group, _, last = name.rpartition(".")
+        if (home := groups.get(group)) is not None:
+            home.command(last, **settings)(what)
+
     for name in sorted(found.keys() - own):
-        app.command(name)(_loaded(name, found[name]))
+        add(name, _loaded(name, found[name]))
     for name in sorted(set(ELSEWHERE["commands"]) - found.keys()):
-        missing = _failing(name, "not installed", PAPERS)
-        app.command(name, hidden=True, context_settings=dict.fromkeys(ANYTHING, True))(missing)
+        missing = _failing(name.replace(".", " "), "not installed", PAPERS)
+        add(name, missing, hidden=True, context_settings=dict.fromkeys(ANYTHING, True))
 
 
 def _loaded(name: str, several: Sequence[Extension]) -> Callable[..., Any]:
@@ -124,7 +134,7 @@ GROUPS = {
 }  # fmt: skip
 for name, group in GROUPS.items():
     app.add_typer(group.app, name=name)
-for table in ("policies", "metrics", "presets", "prices", "scenarios", "models", "traces"):
+for table in ("policies", "metrics", "presets", "prices", "models", "traces"):
     app.command(table)(getattr(listing, table))
 app.command("plugins")(plugins)
 plug(app)

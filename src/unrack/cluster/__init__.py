@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from unrack.cluster.domains import RACK as RACK
     from unrack.cluster.domains import Level as Level
     from unrack.cluster.file import CapacityMb as CapacityMb
+    from unrack.cluster.file import content_of as content_of
     from unrack.cluster.file import number as number
-    from unrack.cluster.openb import cluster_content as cluster_content
-    from unrack.cluster.openb import openb_nodes as openb_nodes
     from unrack.cluster.presets import PRESETS as PRESETS
     from unrack.cluster.systems import MemorySystem as MemorySystem
     from unrack.cluster.tiers.tier import Number as Number

@@ -171,23 +171,21 @@ def _machines_table(text: str, where: str) -> list[dict[str, object]]:
     return groups
 
 
-def content_of(path: str | Path) -> dict[str, Any]:
+def content_of(path: str | Path, *, milli: bool = False) -> dict[str, Any]:
     """The keys of a cluster file, from any file that :meth:`Cluster.load` reads.
 
-    A ClusterError if it cannot be read.
+    ``milli``: count thousandths of cores, where the file does. A ClusterError if it cannot be read.
     """
+    from unrack.cluster.formats.reading import described, text_of
+
     where = str(path)
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ClusterError(where, str(error), "a readable text file") from None
+    text = text_of(Path(path), where)
     if Path(path).suffix == ".machines":
         return {"name": Path(path).stem.split(".")[0], "nodes": _machines_table(text, where)}
     if Path(path).suffix != ".toml":
         from unrack.cluster.formats.described import converted
-        from unrack.cluster.formats.reading import described
 
-        if (system := described(Path(path), text, where)) is not None:
+        if (system := described(Path(path), text, where, milli=milli)) is not None:
             return dict(converted(system).content)
     try:
         return {"name": Path(path).stem, **tomllib.loads(text)}

@@ -21,14 +21,15 @@ from unrack.plugins.code import in_words
 from unrack.plugins.file import is_file, run_once, source_of
 
 PREFIX = "unrack."
-GROUPS = ("readers", "generators", "resources", "slowdowns", "metrics", "sections", "policies", "core_rules")
+GROUPS = ("readers", "generators", "usages", "resources", "slowdowns", "metrics", "sections", "policies", "core_rules")
 """The tables that files may add to; distributions may also add to ``commands``."""
 ON_REQUEST = ("slowdowns", "metrics", "sections")
 """Tables with entries that take part in every run: of installed ones those that a study names in ``plugins``."""
 ELSEWHERE = {
-    "commands": ("place", "reproduce", "tiles"),
-    "readers": ("dlrm", "minsky", "philly", "servers"),
-    "generators": ("rodinia_jobs", "servers", "training_jobs"),
+    "commands": ("place", "reproduce", "scenarios", "tiles", "usage.fit", "usage.make"),
+    "readers": ("dlrm", "minsky", "philly", "servers", "slurm"),
+    "generators": ("rodinia_jobs", "scenario", "servers", "training_jobs"),
+    "usages": ("google", "grizzly", "toml"),
     "core_rules": ("best", "quick", "first-fit"),
 }
 """Names that the documentation speaks of and ``unrack-papers`` has."""

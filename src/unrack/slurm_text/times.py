@@ -44,20 +44,6 @@ def span_s(text: str) -> float | None:
     return int(days or 0) * 86_400.0 + hours * 3_600.0 + minutes * 60.0 + seconds + float(part or 0)
 
 
-def written_span(seconds: int) -> str:
-    """The span as Slurm prints it: ``[days-]hh:mm:ss``.
-
-    Examples
-    --------
-    >>> written_span(93784), written_span(59)
-    ('1-02:03:04', '00:00:59')
-    """
-    days, rest = divmod(seconds, 86_400)
-    hours, rest = divmod(rest, 3_600)
-    text = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
-    return f"{days}-{text}" if days else text
-
-
 def week_day(text: str) -> int:
     """The day of the week of a moment, from 0, Monday: of a timestamp by its date; of seconds on the clock of here.
 

@@ -8,12 +8,7 @@ from unrack.public import lazily
 
 if TYPE_CHECKING:
     from unrack.kernels.ordering import order_of as order_of
-    from unrack.solver.clock import Clock as Clock
-    from unrack.solver.clock import timed as timed
-    from unrack.solver.flow.cost_scaling import Heap as Heap
-    from unrack.solver.flow.cost_scaling import push_all as push_all
-    from unrack.solver.flow.cost_scaling import put_nearer as put_nearer
-    from unrack.solver.flow.cost_scaling import take_nearest as take_nearest
+    from unrack.solver.flow.max_flow import push_all as push_all
     from unrack.solver.flow.network import Network as Network
     from unrack.solver.flow.network import Residual as Residual
     from unrack.solver.flow.network import amounts_of as amounts_of
@@ -22,14 +17,11 @@ if TYPE_CHECKING:
     from unrack.solver.flow.solve import SOLVERS as SOLVERS
     from unrack.solver.late import in_pieces as in_pieces
     from unrack.solver.late import telling_pieces as telling_pieces
-    from unrack.solver.servers.least_price import least_price as least_price
     from unrack.solver.servers.least_price import least_prices as least_prices
     from unrack.solver.servers.problem import NOWHERE as NOWHERE
-    from unrack.solver.servers.problem import Allocation as Allocation
     from unrack.solver.servers.problem import Asked as Asked
     from unrack.solver.servers.problem import Supply as Supply
     from unrack.solver.servers.problem import asked as asked
-    from unrack.solver.servers.problem import regular_supply as regular_supply
     from unrack.solver.servers.split import cheapest as cheapest
     from unrack.solver.servers.split import least_weight as least_weight
 else:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Literal
 
 import numpy as np
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, check_kinds
-from unrack.jit import compiled, inlined
+from unrack.jit import compiled
 from unrack.kernels.arrays import Floats, Ints
 from unrack.workload.job import JobTable
 
@@ -182,30 +183,6 @@ def window_us(cluster: Cluster, jobs: JobTable, threshold: float = 0.7) -> tuple
     return (begin, last) if begin < last else None
 
 
-@inlined
-def _sink(heap: Ints, size: int, end: Ints) -> None:
-    """Restore the heap, ordered by end, after its root was replaced."""
-    at = 0
-    while 2 * at + 1 < size:
-        child = 2 * at + 1
-        if child + 1 < size and end[heap[child + 1]] < end[heap[child]]:
-            child += 1
-        if end[heap[at]] <= end[heap[child]]:
-            break
-        heap[at], heap[child] = heap[child], heap[at]
-        at = child
-
-
-@inlined
-def _add(heap: Ints, size: int, job: int, end: Ints) -> None:
-    at = size
-    heap[at] = job
-    while at > 0 and end[heap[at]] < end[heap[(at - 1) // 2]]:
-        above = (at - 1) // 2
-        heap[at], heap[above] = heap[above], heap[at]
-        at = above
-
-
 @compiled
 def _first_come(submit: Ints, work: Ints, demand: Ints, capacity: Ints) -> tuple[Ints, Ints]:
     """First come, first served (int64[jobs]), each as soon as all that it asks for (int64[jobs, resources]) is free.
@@ -215,8 +192,8 @@ def _first_come(submit: Ints, work: Ints, demand: Ints, capacity: Ints) -> tuple
     jobs, resources = demand.shape
     start = np.full(jobs, -1, np.int64)
     end = np.full(jobs, -1, np.int64)
-    heap = np.empty(jobs, np.int64)  # of running jobs, by end
-    running = 0
+    running = [(0, 0)]  # ends and jobs, a heap; a first entry tells the compiler its type
+    running.pop()
     free = capacity.copy()
     now = 0
     for job in range(jobs):
@@ -227,22 +204,19 @@ def _first_come(submit: Ints, work: Ints, demand: Ints, capacity: Ints) -> tuple
             continue
         now = max(now, submit[job])
         while True:
-            while running > 0 and end[heap[0]] <= now:
+            while len(running) > 0 and running[0][0] <= now:
+                _, done = heappop(running)
                 for r in range(resources):
-                    free[r] += demand[heap[0], r]
-                running -= 1
-                heap[0] = heap[running]
-                _sink(heap, running, end)
+                    free[r] += demand[done, r]
             fits = True
             for r in range(resources):
                 fits = fits and demand[job, r] <= free[r]
             if fits:
                 break
-            now = end[heap[0]]
+            now = running[0][0]
         for r in range(resources):
             free[r] -= demand[job, r]
         start[job] = now
         end[job] = now + work[job]
-        _add(heap, running, job, end)
-        running += 1
+        heappush(running, (end[job], job))
     return start, end

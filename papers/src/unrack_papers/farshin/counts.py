@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.solver import Allocation, Asked, Supply
+from unrack.solver import Asked, Supply
 from unrack_papers.reproduction import Numbers
+from unrack_papers.servers.problem import Allocation
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

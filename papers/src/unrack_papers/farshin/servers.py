@@ -9,12 +9,13 @@ from functools import partial
 from typing import Any
 
 from unrack.errors import InputError
-from unrack.solver import Allocation, Asked, Supply, asked, regular_supply
+from unrack.solver import Asked, Supply, asked
 from unrack_papers.farshin.counts import of_prices, of_slos, of_uses
 from unrack_papers.measured import Compared
 from unrack_papers.options import Options
 from unrack_papers.pages.sheet import TONES, Cell, line, number, signed
 from unrack_papers.reproduction import Numbers, Reproduction, Row, Task
+from unrack_papers.servers.problem import Allocation, regular_supply
 
 PAPER = "Farshin et al. 2021, section 5"
 OPTIONS = Options(seeds=10)

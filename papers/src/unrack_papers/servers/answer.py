@@ -10,8 +10,9 @@ import numpy as np
 
 from unrack import Cluster
 from unrack.jit import Ints
-from unrack.solver import Allocation, Asked, Supply
+from unrack.solver import Asked, Supply
 from unrack_papers.servers.batch.running.moves import Step
+from unrack_papers.servers.problem import Allocation
 from unrack_papers.servers.request import Request
 from unrack_papers.torus import CoreSet
 

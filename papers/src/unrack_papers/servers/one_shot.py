@@ -13,13 +13,14 @@ from unrack.cluster import names_of_clusters
 from unrack.errors import InputError, PolicyError, RefusedError, check_choice
 from unrack.jit import Ints
 from unrack.policy import supply_of
-from unrack.solver import NOWHERE, Allocation, least_price
+from unrack.solver import NOWHERE
 from unrack_papers.servers.all_at_once import MOST_LOOKS, Repack, place_together
 from unrack_papers.servers.allocator.one_by_one import OneByOne
 from unrack_papers.servers.allocator.order import ORDERS, REQUEST, servers_in_order
 from unrack_papers.servers.allocator.refusals import Refusals
 from unrack_papers.servers.answer import PlacedServers
 from unrack_papers.servers.batch.solution import nowhere
+from unrack_papers.servers.problem import Allocation, least_price
 from unrack_papers.servers.request import Request, asked_of, read_request
 from unrack_papers.torus import CoreSet, CoreTiles
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from unrack.errors import InputError
 from unrack.jit import Bools, Ints
-from unrack.solver import Clock, timed
+from unrack_papers.clock import Clock, timed
 from unrack_papers.torus.exact import BEST, LEVEL, NODES, PART, TorusSearch, advance, new_search
 from unrack_papers.torus.grid import Grid, gaps, grid_of, match, partitions
 from unrack_papers.torus.heuristic import near_best, nearest_bound

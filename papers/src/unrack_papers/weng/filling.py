@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack import Cluster, Result, Workload, simulate
-from unrack.cluster import cluster_content, openb_nodes
+from unrack.cluster import content_of
 from unrack.errors import InputError
 from unrack.resources.gpus import WHOLE
 from unrack.workload import JobTable, draw_again
@@ -62,8 +62,9 @@ def _run(cluster: Cluster, drawn: Workload, policy: str, files: Mapping[str, str
 
 def cluster_of(path: str) -> tuple[Cluster, int]:
     """The nodes with GPUs of a list, cores in thousandths, and how many GPUs they have."""
-    runs = openb_nodes(path, "milli")
-    return Cluster.from_dict(cluster_content(runs, "openb"), path), sum(run["count"] * run["gpus"] for run in runs)
+    content = content_of(path, milli=True)
+    gpus = sum(run["count"] * of["machine"]["gpus"] for run, of in zip(content["nodes"], content["gpus"], strict=True))
+    return Cluster.from_dict({**content, "name": "openb"}, path), gpus
 
 
 def write_demands(jobs: JobTable, path: Path, memory: bool) -> str:

@@ -6,8 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
-from unrack.solver.servers.problem import Allocation, Asked, Supply
+from unrack.solver.servers.problem import Asked, Supply
 from unrack_papers.servers.batch.solution import Solution
+from unrack_papers.servers.problem import Allocation
 
 
 def faults(supply: Supply, asked: Asked, allocation: Allocation, busy: np.ndarray | None = None) -> list[str]:

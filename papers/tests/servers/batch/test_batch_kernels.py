@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from batch_systems import random_asked, random_supply
 
-from unrack.solver.clock import Clock
-from unrack.solver.servers.problem import Allocation, asked, regular_supply
+from unrack.solver.servers.problem import asked
 from unrack.solver.servers.split import cheapest
+from unrack_papers.clock import Clock
 from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 from unrack_papers.servers.batch.bound import Bounds
 from unrack_papers.servers.batch.case import CEILING, CORES, FLOOR, MB, Case, make_case
@@ -29,6 +29,7 @@ from unrack_papers.servers.batch.running.moves import (
     price_there,
 )
 from unrack_papers.servers.batch.search import Search, fewer
+from unrack_papers.servers.problem import Allocation, regular_supply
 
 NOBODY = np.zeros(0, np.int64)
 NO_LIMIT = Budget(10**9, Clock())
@@ -210,8 +211,8 @@ def test_a_programme_has_the_time_that_is_left_and_none_begins_after_that(monkey
     asks = asked(np.full(30, 1), np.full(30, 100), np.full(30, 0), np.full(30, 10**6), tiers=2)
     given: list[tuple[float, float]] = []
     monkeypatch.setattr(Programme, "least", lambda _self, _cost, limit_s, effort_s: given.append((limit_s, effort_s)))
-    monkeypatch.setattr("unrack.solver.clock.process_time", lambda: 61.0)
-    monkeypatch.setattr("unrack.solver.clock.perf_counter", lambda: 61.0)
+    monkeypatch.setattr("unrack_papers.clock.process_time", lambda: 61.0)
+    monkeypatch.setattr("unrack_papers.clock.perf_counter", lambda: 61.0)
     for clock in (Clock(60.0, 0.0), Clock(60.0, 11.0), Clock()):
         Bounds(make_case(supply, asks), 60.0, clock).price(30, 8)
     assert given == [(10.0, 15.0), (10.0, 15.0), (inf, 15.0), (inf, 15.0)]

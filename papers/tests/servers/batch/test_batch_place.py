@@ -14,13 +14,14 @@ from batch_systems import random_asked, random_supply
 from check import check, faults, objective
 
 from unrack.errors import InputError
-from unrack.solver.servers.problem import Allocation, Asked, Supply, asked, regular_supply
+from unrack.solver.servers.problem import Asked, Supply, asked
 from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 from unrack_papers.servers.batch import solve as batch
 from unrack_papers.servers.batch.case import split_together
 from unrack_papers.servers.batch.constraint import place_cp
 from unrack_papers.servers.batch.solution import Solution
 from unrack_papers.servers.batch.solve import place_batch
+from unrack_papers.servers.problem import Allocation, regular_supply
 
 
 def brute(supply: Supply, asks: Asked) -> tuple[int, int, int]:

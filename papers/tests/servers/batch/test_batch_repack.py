@@ -11,11 +11,12 @@ from batch_systems import random_asked, random_supply
 from check import faults, objective
 
 from unrack.errors import InputError
-from unrack.solver.servers.problem import Allocation, Asked, Supply, asked, regular_supply
+from unrack.solver.servers.problem import Asked, Supply, asked
 from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 from unrack_papers.servers.batch.case import split_together
 from unrack_papers.servers.batch.running.repack import Repacking, repack
 from unrack_papers.servers.batch.solution import first_fault
+from unrack_papers.servers.problem import Allocation, regular_supply
 
 
 def spread_out(draws: np.random.Generator, supply: Supply, asks: Asked) -> Allocation:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, TypeVar
 
 from unrack.cluster.formats.site import ALL, SaidSite, lose, site_table
@@ -44,6 +45,7 @@ class Described:
     licences: Mapping[str, int] = field(default_factory=dict)  # name → how many
     notes: tuple[str, ...] = ()  # what the cluster file does not have of it, a sentence each
     site: SaidSite | None = None  # what it says of partitions, accounts and limits; ``None``: there are no such
+    in_order: bool = False  # whether the cluster file is to have the nodes in this order
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ def together(systems: Sequence[Described]) -> Described:
 def converted(system: Described, *, all_nodes: bool = False, partition: str | None = None) -> Converted:
     """The keys of a cluster file: equal nodes in one class, in the order in which the first of each comes.
 
+    Of a system whose nodes have an order, only neighbours are in one class.
+
     ``system``: what there is; ``all_nodes``: keep nodes that are down; ``partition``: keep the nodes of this partition
     alone. A ClusterError if there is no such partition, or no node is left.
     """
@@ -137,14 +141,18 @@ def _nodes(count: int) -> str:
 
 
 def _content(system: Described, nodes: list[DescribedNode]) -> dict[str, Any]:
-    classes: dict[tuple[Any, ...], list[DescribedNode]] = {}
-    for node in nodes:
-        classes.setdefault((node.rack, node.cores, node.memory_mb, node.gpus, node.model), []).append(node)
+    def kind_of(node: DescribedNode) -> tuple[Any, ...]:
+        return (node.rack, node.cores, node.memory_mb, node.gpus, node.model)
+
+    first_of: dict[tuple[Any, ...], int] = {}
+    if not system.in_order:
+        nodes = sorted(nodes, key=lambda node: first_of.setdefault(kind_of(node), len(first_of)))
     content: dict[str, Any] = {"name": system.name, "nodes": []}
     gpus: list[dict[str, Any]] = []
     first = 0
     names: Counter[str] = Counter()
-    for (rack, cores, memory_mb, count, model), alike in classes.items():
+    for (rack, cores, memory_mb, count, model), neighbours in groupby(nodes, kind_of):
+        alike = list(neighbours)
         listed = compress([node.name for node in alike])
         name = listed if len(listed) <= 60 else listed[:57] + "..."
         names[name] += 1

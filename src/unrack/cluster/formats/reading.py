@@ -10,7 +10,7 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
-from unrack.cluster.formats import accounting, partitions, reservations, slurm
+from unrack.cluster.formats import accounting, openb, partitions, reservations, slurm
 from unrack.cluster.formats.described import Described
 from unrack.cluster.formats.kubernetes_queues import kubernetes_nodes, kubernetes_queues
 from unrack.errors import ClusterError
@@ -59,6 +59,8 @@ def described(path: Path, text: str, where: str, *, milli: bool = False) -> Desc
                 return Described(where, name, (), site=site)
             return replace(kubernetes_nodes(content, where, name, milli=milli), site=site)
         return slurm.json_nodes(content, where, name)
+    if openb.HEADER.match(text):
+        return openb.listed_nodes(text, where, name, milli=milli)
     if slurm.SHOWN.match(start[:2000]):
         return slurm.shown_nodes(text, where, name)
     if partitions.SHOWN.match(text[:4000]):

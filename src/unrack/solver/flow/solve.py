@@ -1,4 +1,4 @@
-"""Flows of least cost, by OR-Tools or our own algorithm, the same whichever it is: the one that the network decides.
+"""Flows of least cost, by OR-Tools or a plain algorithm, the same whichever it is: the one that the network decides.
 
 Why it does not matter which optimum it starts from. Let x be a flow of least cost, and d(v) the least cost of a walk
 that ends at v in the residual graph of x, at most 0 as it may begin anywhere (a virtual root has arcs of cost 0 to all
@@ -13,7 +13,7 @@ between, which are free: ``push_all`` finds it from nothing, without another loo
 
 References
 ----------
-R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" (1993), theorems 9.3, 9.4 and section 9.4.
+R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" (1993), theorems 9.3, 9.4, sections 9.4 and 9.8.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from unrack.errors import RunError, check_choice
 from unrack.extras import has_solvers, needed_for
 from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
-from unrack.solver.flow.cost_scaling import cost_scaling, push_all
-from unrack.solver.flow.network import Flow, Network, amounts_of, checked, residual_of
+from unrack.solver.flow.max_flow import push_all
+from unrack.solver.flow.network import Flow, Network, Residual, amounts_of, checked, residual_of
 
 
 def canonical_amounts(network: Network, potential: Ints) -> Ints:
@@ -77,6 +77,8 @@ def canonical_potentials(network: Network, amount: Ints) -> Ints:
     return distance
 
 
+FAR = 2**61
+
 __all__ = ["SOLVERS", "Flow", "Network", "solve"]
 
 
@@ -98,15 +100,54 @@ def _or_tools(network: Network) -> Ints | None:
     return np.asarray(solver.flows(arcs), dtype=np.int64)
 
 
+def primal_dual(network: Network) -> Ints | None:
+    """int64[arcs]: a flow of least cost, or ``None``; as many units at a time as the cheapest ways that are left carry.
+
+    Arcs of negative cost are filled first, so that no residual cost is negative. O(passes x different costs of ways).
+    """
+    amount = np.where(network.cost < 0, network.capacity, 0)
+    excess, potential = network.supply.copy(), np.zeros_like(network.supply)
+    np.subtract.at(excess, network.tail, amount)
+    np.add.at(excess, network.head, amount)
+    residual = residual_of(network, amount)
+    tail = np.repeat(np.arange(len(potential)), np.diff(residual.first))
+    while (excess > 0).any():
+        away = _distances(residual, residual.cost + potential[tail] - potential[residual.head], excess)
+        nearest = away[excess < 0].min(initial=FAR)
+        if nearest == FAR:
+            return None
+        potential += np.minimum(away, nearest)
+        cheapest = residual.cost + potential[tail] == potential[residual.head]
+        ways = residual._replace(room=np.where(cheapest, residual.room, 0))
+        push_all(ways, excess)
+        residual.room[cheapest] = ways.room[cheapest]
+    return amounts_of(residual)
+
+
+@compiled
+def _distances(residual: Residual, length: Ints, excess: Ints) -> Ints:
+    """int64[nodes]: by slots with room, from the nearest node that has units; FAR: there is no way."""
+    distance = np.where(excess > 0, 0, FAR)
+    changed = True
+    while changed:
+        changed = False
+        for node in range(len(distance)):
+            for slot in range(residual.first[node], residual.first[node + 1]):
+                if residual.room[slot] > 0 and distance[node] + length[slot] < distance[residual.head[slot]]:
+                    distance[residual.head[slot]] = distance[node] + length[slot]
+                    changed = True
+    return distance
+
+
 def fastest(network: Network) -> Ints | None:
-    """As the others of :data:`SOLVERS`: OR-Tools, or cost scaling if that is missing."""
-    return _or_tools(network) if has_solvers() else cost_scaling(network)
+    """As the others of :data:`SOLVERS`: OR-Tools, or the plain algorithm if that is missing."""
+    return _or_tools(network) if has_solvers() else primal_dual(network)
 
 
 SOLVERS: dict[str, Callable[[Network], Ints | None]] = {
     "auto": fastest,
     "ortools": _or_tools,
-    "cost-scaling": cost_scaling,
+    "primal-dual": primal_dual,
 }
 """Name to function: of a checked network, the amounts of any flow of least cost, or ``None`` if there is no flow."""
 
@@ -122,7 +163,7 @@ def solve(network: Network, solver: str = "auto") -> Flow:
     network
         Of a balanced supply, without loops; costs of any sign.
     solver
-        One of :data:`SOLVERS`. Default: OR-Tools, or cost scaling where that is not installed.
+        One of :data:`SOLVERS`. Default: OR-Tools, or the plain algorithm where that is not installed.
 
     Examples
     --------
@@ -130,7 +171,7 @@ def solve(network: Network, solver: str = "auto") -> Flow:
     first choice.
 
     >>> columns = ([1, 1, 0, 0, -2], [0, 0, 1, 1, 2, 3], [2, 3, 2, 3, 4, 4], [1] * 6, [3, 3, 3, 3, 0, 0])
-    >>> flow = solve(Network(*map(np.array, columns)), "cost-scaling")
+    >>> flow = solve(Network(*map(np.array, columns)), "primal-dual")
     >>> flow.cost, flow.amount.tolist()
     (6, [1, 0, 0, 1, 1, 1])
     """

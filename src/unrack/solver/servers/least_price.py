@@ -8,7 +8,7 @@ import numpy as np
 
 from unrack.jit import compiled
 from unrack.kernels.arrays import Bools, Ints
-from unrack.solver.servers.problem import Allocation, Asked, Supply
+from unrack.solver.servers.problem import Asked, Supply
 from unrack.solver.servers.split import cheapest
 
 NONE = -1
@@ -36,11 +36,6 @@ def least_prices(supply: Supply, asks: Asked) -> Ints:
             supply.all_mb[pools], supply.weight[pools], supply.price[pools], supply.tier[pools], best,
         )  # fmt: skip
     return np.where(best == _UNKNOWN, NONE, best)
-
-
-def least_price(supply: Supply, asks: Asked, allocation: Allocation) -> int:
-    """What the servers that an allocation has placed cost at least, together; those that fit nowhere count nothing."""
-    return int(least_prices(supply, asks)[allocation.cluster >= 0].clip(0).sum())
 
 
 @compiled

@@ -9,6 +9,7 @@ from unrack.public import lazily
 if TYPE_CHECKING:
     from unrack.workload.formats.intake import DEVICE as DEVICE
     from unrack.workload.formats.intake import EXTRA as EXTRA
+    from unrack.workload.formats.intake import OVERRUN as OVERRUN
     from unrack.workload.formats.intake import Tally as Tally
     from unrack.workload.formats.intake import unheeded as unheeded
     from unrack.workload.formats.intake import workload as workload
@@ -31,9 +32,12 @@ if TYPE_CHECKING:
     from unrack.workload.formats.source import Locator as Locator
     from unrack.workload.formats.source import Source as Source
     from unrack.workload.formats.source import load as load
+    from unrack.workload.formats.source import parameters_of as parameters_of
+    from unrack.workload.formats.source import parameters_text as parameters_text
     from unrack.workload.formats.source import text_bytes as text_bytes
     from unrack.workload.formats.table.aliases import find_aliases as find_aliases
     from unrack.workload.formats.table.columns import TableColumns as TableColumns
+    from unrack.workload.formats.table.columns import carried as carried
     from unrack.workload.formats.table.published import read_openb as read_openb
     from unrack.workload.formats.table.read import as_workload as as_workload
     from unrack.workload.formats.table.read import mapped as mapped
@@ -43,5 +47,6 @@ if TYPE_CHECKING:
     from unrack.workload.formats.table.text import Fields as Fields
     from unrack.workload.formats.table.text import asked as asked
     from unrack.workload.formats.table.text import csv_frame as csv_frame
+    from unrack.workload.formats.writers import write_frame as write_frame
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

@@ -28,13 +28,11 @@ from unrack.workload.formats.source import Source, load, text_bytes, without
 from unrack.workload.formats.swf import read_swf
 from unrack.workload.formats.table.published import (
     ALIBABA,
-    NEEDED,
     OPENB,
     PERLMUTTER,
     read_alibaba,
     read_openb,
     read_perlmutter,
-    read_slurm_jobs,
 )
 from unrack.workload.formats.table.read import read_table
 from unrack.workload.formats.wfcommons import read_workflow
@@ -122,9 +120,6 @@ _OWN: dict[str, Format] = {
         "memory request user app priority devices counted",
     ),
     "wfcommons": make_format(read_workflow, "workflows in the JSON of WfCommons: a job a task", "memory app"),
-    "slurm": make_format(
-        read_slurm_jobs, "CSV of the Slurm simulator: jobs on whole nodes", "memory request app", giveaway=NEEDED
-    ),
     "perlmutter": make_format(read_perlmutter, "CSV of Perlmutter's jobs: whole nodes, memory used", "memory"),
     "alibaba2018": make_format(read_alibaba, "CSV of Alibaba's batch tasks, without a header", "memory"),
     "openb": make_format(read_openb, "CSV of pods that share GPUs (Alibaba 2023)", "memory counted", giveaway=OPENB),

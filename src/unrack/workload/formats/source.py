@@ -150,13 +150,13 @@ def find(path: str | os.PathLike[str]) -> Path:
     raise TraceError(given, None, "", "no such file", f"a file in {places}{also}")
 
 
-def parameters_of(name: str, what: str, known: Iterable[str], folder: str) -> dict[str, Any]:
-    """The content of a TOML file: one that is looked for as by :func:`find`, or by a ``known`` name one of our own.
+def parameters_of(name: str, what: str, known: Iterable[str], package: str) -> dict[str, Any]:
+    """The content of a TOML file: one that is looked for as by :func:`find`, or by a ``known`` name one of a package.
 
-    ``what`` they are, in messages; ``folder``: of this package.
+    ``what`` they are, in messages.
     """
     if name in known:
-        own = resources.files("unrack.workload").joinpath(*folder.split("/"), f"{name}.toml")
+        own = resources.files(package).joinpath(f"{name}.toml")
         return tomllib.loads(own.read_text(encoding="utf-8"))
     if not name.endswith(".toml"):
         raise InputError(what, repr(name), f"a file that ends in .toml, or one of {', '.join(known)}")

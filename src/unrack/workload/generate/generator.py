@@ -22,7 +22,7 @@ from unrack.workload.generate.arrivals import gap_s
 from unrack.workload.generate.batch.generator import generate_batch
 from unrack.workload.generate.batch.spec import BatchSpec
 from unrack.workload.generate.distributions import as_us, numbers_from, pick, upward
-from unrack.workload.generate.scenarios import GeneratorSpec, scenario
+from unrack.workload.generate.spec import GeneratorSpec
 from unrack.workload.job import Workload, job_table
 
 
@@ -66,18 +66,17 @@ def generate(
     Parameters
     ----------
     spec
-        What to draw; a mapping is validated. With the key ``scenario`` its other keys are the options of
-        :func:`unrack.workload.generate.scenarios.scenario`; with the key ``model`` it is a
+        What to draw; a mapping is validated. With the key ``model`` it is a
         :class:`unrack.workload.generate.batch.spec.BatchSpec`, drawn by
         :func:`unrack.workload.generate.batch.generator.generate_batch`; with a key that a plug-in has a generator of
-        (:data:`GENERATORS`), such as ``servers`` of ``unrack-papers``, it is drawn by that.
+        (:data:`GENERATORS`), such as ``scenario`` of ``unrack-papers``, it is drawn by that.
     seed
         Of ``numpy.random.Generator(PCG64(seed))``, the only source of chance. The draws are, in order: gaps, classes,
         users, then class by class run time, tasks, cores, memory, request factor, deadline factor, devices by name;
         then which jobs are urgent, and their deadline factors. The states of ``mmpp`` arrivals come from the stream
         that ``SeedSequence(seed)`` spawns first.
     name
-        The workload's name; default: that of the scenario, model or generator, or "synthetic".
+        The workload's name; default: that of the model or generator, or "synthetic".
     folder
         Where files that the specification names are looked for first, before the working folder.
 
@@ -94,11 +93,6 @@ def generate(
     >>> jobs = generate({"jobs": 3, "arrivals": {"load": 0.8, "cores": 1}, "classes": [service]}).jobs
     >>> len(jobs), jobs.tasks.tolist()
     (3, [1, 1, 1])
-
-    A scenario of a paper:
-
-    >>> generate({"scenario": "nvme-s1", "load": 0.7}).jobs.app_names
-    ('capacity', 'compute', 'smufin')
     """
     if isinstance(spec, BatchSpec):
         return generate_batch(spec, seed, name, folder)
@@ -109,10 +103,6 @@ def generate(
         for key in spec:
             if missing := GENERATORS.missing(key):
                 raise InputError(f"generate, {key}", "a generator that is not installed", missing)
-    called = "synthetic"
-    if isinstance(spec, Mapping) and "scenario" in spec:
-        called = str(spec["scenario"])
-        spec = scenario(spec["scenario"], **{str(key): value for key, value in spec.items() if key != "scenario"})
     spec = GeneratorSpec.read(spec, "generate, ")
     rng = numbers_from(seed)
     units = spec.arrivals.units(rng, spec.jobs)
@@ -140,9 +130,8 @@ def generate(
         app=names.gather(which),
         devices={(kind, what): amounts for column, amounts in drawn.items() for kind, what in (column.split(".", 1),)},
     )
-    return Workload(
-        called if name is None else name, jobs, Intake(f"generated, seed {seed}", "generated", spec.jobs, spec.jobs)
-    )
+    intake = Intake(f"generated, seed {seed}", "generated", spec.jobs, spec.jobs)
+    return Workload("synthetic" if name is None else name, jobs, intake)
 
 
 _COLUMNS = ("run", "tasks", "cores", "memory_mb", "request", "lasts")

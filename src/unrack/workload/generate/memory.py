@@ -214,8 +214,6 @@ def match(
     profile_nodes: Ints,
     profile_run_s: Floats,
     *,
-    nodes_range: tuple[float, float] | None = None,
-    run_s_range: tuple[float, float] | None = None,
     so_far: bool = False,
 ) -> Ints:
     """``int64[jobs]``: for each job the row of the profile nearest to it, the first of equals.
@@ -226,16 +224,13 @@ def match(
         Of the jobs.
     profile_nodes, profile_run_s : int64[profiles], float64[profiles]
         Of the profiles: a row for each application and size it was measured at.
-    nodes_range, run_s_range
-        What counts as the smallest and the largest of the jobs; by default it is found. Give it where the jobs are a
-        part of those that were matched together.
     so_far
         Whether each job is scaled by itself and those before it only: later ones then change nothing.
 
     Raises
     ------
     InputError
-        There is no profile, or a range is empty.
+        There is no profile.
 
     Examples
     --------
@@ -244,11 +239,8 @@ def match(
     """
     if not len(profile_nodes):
         raise InputError("profiles", "none", "at least one profile to match jobs to")
-    for name, between in (("nodes_range", nodes_range), ("run_s_range", run_s_range)):
-        if between is not None and not between[0] < between[1]:
-            raise InputError(name, f"{between[0]:g} to {between[1]:g}", "a smallest and a larger largest value")
-    jobs = (_scaled(nodes, nodes_range, so_far), _scaled(run_s, run_s_range, so_far))
-    profiles = (_scaled(profile_nodes, None), _scaled(profile_run_s, None))
+    jobs = _scaled(nodes, so_far), _scaled(run_s, so_far)
+    profiles = _scaled(profile_nodes), _scaled(profile_run_s)
     found = np.empty(len(nodes), np.int64)
     for first in range(0, len(nodes), _ROWS):
         part = slice(first, first + _ROWS)
@@ -271,12 +263,12 @@ def scaled_memory_mb(profile_mb: Floats, cores: int, profile_cores: int = 4) -> 
     return np.maximum(np.floor(np.asarray(profile_mb, np.float64) / profile_cores), 1).astype(np.int64) * cores
 
 
-def _scaled(values: Ints | Floats, between: tuple[float, float] | None, so_far: bool = False) -> Floats:
+def _scaled(values: Ints | Floats, so_far: bool = False) -> Floats:
     if not len(values):
         return np.empty(0)
     plain = np.asarray(values, np.float64)
-    if so_far and between is None:
+    if so_far:
         low, span = np.minimum.accumulate(plain), np.maximum.accumulate(plain) - np.minimum.accumulate(plain)
         return (plain - low) / np.where(span > 0, span, 1.0)
-    least, most = (float(plain.min()), float(plain.max())) if between is None else between
+    least, most = float(plain.min()), float(plain.max())
     return (plain - least) / ((most - least) or 1.0)

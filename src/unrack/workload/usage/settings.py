@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 import polars as pl
 from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
 from unrack.errors import InputError
-from unrack.kernels.arrays import Floats
+from unrack.kernels.arrays import Floats, Ints
+from unrack.plugins.code import blamed
+from unrack.plugins.table import ELSEWHERE, Table
 from unrack.resources.checked import Strict
 from unrack.units import SECOND_US, memory_mb
 from unrack.workload.job import JobTable, Workload
@@ -42,8 +44,6 @@ from unrack.workload.usage.attach import (
 )
 from unrack.workload.usage.curves import SHARE_UNIT, UsageCurves, UsageSeries
 from unrack.workload.usage.read import read_usage
-from unrack.workload.usage.shapes.draw import drawn
-from unrack.workload.usage.shapes.parameters import SHAPES, shapes_of
 from unrack.workload.usage.thin import RISE, TOLERANCE, thinned
 
 
@@ -57,6 +57,29 @@ Cap = Annotated[int, BeforeValidator(_memory), Field(ge=1)]
 Share = Annotated[FiniteFloat, Field(ge=0, le=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 _OF_FILE = ("match", "part", "thin", "rise", "columns", "time_unit", "options")
+
+
+class DrawUsage(Protocol):
+    """Draws what jobs use of their memory, after parameters of a name or a file."""
+
+    def __call__(self, which: str, tasks: Ints, run_s: Floats, peak_mb: Ints, seed: int) -> UsageCurves:
+        """One curve a job, or one a task, of which the highest reaches ``peak_mb``; all int64[jobs], ``run_s`` s."""
+
+
+def _of_others(name: str, found: Any) -> DrawUsage:
+    if not callable(found):
+        raise InputError(f"the usage {name}", f"{found!r:.100}", "a function: draw(which, tasks, run_s, peak_mb, seed)")
+
+    def draw(which: str, tasks: Ints, run_s: Floats, peak_mb: Ints, seed: int) -> UsageCurves:
+        with blamed(f"the usage {name}"):
+            curves: UsageCurves = found(which, tasks, run_s, peak_mb, seed)
+        return curves
+
+    return draw
+
+
+USAGES: Table[DrawUsage] = Table("usages", {}, _of_others)
+"""Names of shapes → what draws them; ``toml`` stands for files of parameters."""
 
 
 class UsageTable(Strict):
@@ -127,7 +150,8 @@ def use(workload: Workload, value: Any, seed: int = 0) -> Workload:
     the table gives none.
     """
     if isinstance(value, str):
-        value = {"shapes" if value in SHAPES or value.endswith(".toml") else "file": value}
+        shapes = value in (*USAGES.names(), *ELSEWHERE[USAGES.group]) or value.endswith(".toml")
+        value = {"shapes" if shapes else "file": value}
     table = UsageTable.read(value, "filter usage, ", "")
     number = seed if table.seed is None else table.seed
     jobs = workload.jobs
@@ -136,9 +160,9 @@ def use(workload: Workload, value: Any, seed: int = 0) -> Workload:
         source, how, cost = table.column, "column", ""
         usage = used_column(jobs, table.column, table.memory_unit or "MB")
     elif table.shapes is not None:
-        shapes = shapes_of(table.shapes)
         source, how, cost = table.shapes, f"drawn, seed {number}", ""
-        usage = drawn(shapes, jobs.tasks, jobs.work_us / SECOND_US, np.full(len(jobs), SHARE_UNIT), number)
+        draw = _drawn_by(table.shapes)
+        usage = draw(table.shapes, jobs.tasks, jobs.work_us / SECOND_US, np.full(len(jobs), SHARE_UNIT), number)
     else:
         assert table.file is not None
         series = used_of_swf(table.file, **table.options) if is_swf(table.file) else read_usage(
@@ -149,6 +173,15 @@ def use(workload: Workload, value: Any, seed: int = 0) -> Workload:
     have = int((usage.curves > 0).sum())
     line = f"usage from {source} ({how}): {have} of {len(jobs)} jobs have curves, {len(usage.mb)} points{cost}; {words}"
     return recorded(workload, made, line)
+
+
+def _drawn_by(shapes: str) -> DrawUsage:
+    name = "toml" if shapes.endswith(".toml") else shapes
+    if name not in USAGES:
+        known = ", ".join(one for one in USAGES if one != "toml")
+        want = USAGES.missing(name) or f"a file that ends in .toml, or one of {known}"
+        raise InputError("shapes", repr(shapes), want)
+    return USAGES[name]
 
 
 def _from_series(

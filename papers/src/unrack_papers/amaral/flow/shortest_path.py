@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
-from unrack.solver import Heap, Network, Residual, amounts_of, put_nearer, residual_of, take_nearest
+from unrack.solver import Network, Residual, amounts_of, residual_of
+from unrack_papers.amaral.flow.cost_scaling import Heap, put_nearer, take_nearest
 
 Ints = NDArray[np.int64]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from unrack.solver import SOLVERS, checked
 from unrack_papers.amaral.flow.chart import lines_over
+from unrack_papers.amaral.flow.cost_scaling import cost_scaling
 from unrack_papers.amaral.flow.cycle_cancelling import cycle_cancelling
 from unrack_papers.amaral.flow.examples import scheduling_network
 from unrack_papers.amaral.flow.sheets import ours
@@ -30,8 +31,9 @@ ROWS = (REFERENCE, SCALING, SHORTEST, CYCLES)
 SIZES = (50, 100, 200, 500, 1000, 2000, 5000)
 """Tasks: twelve for every machine of nine slots, so that a quarter has to wait."""
 PER_MACHINE, SLOTS, CHOICES = 12, 9, 10
-COMPARED = {**SOLVERS, "shortest-path": shortest_path, "cycle-cancelling": cycle_cancelling}
-"""Name to function, as in :data:`unrack.solver.flow.solve.SOLVERS`; the last two are here for this comparison alone."""
+OWN = {"cost-scaling": cost_scaling, "shortest-path": shortest_path, "cycle-cancelling": cycle_cancelling}
+COMPARED = {**SOLVERS, **OWN}
+"""Name to function, as in :data:`unrack.solver.flow.solve.SOLVERS`; the last three are for this comparison alone."""
 
 
 def solved(task: Task) -> list[Numbers]:

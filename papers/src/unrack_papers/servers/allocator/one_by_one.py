@@ -24,7 +24,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from unrack.jit import Ints, compiled, inlined
-from unrack.solver import NOWHERE, Allocation, Asked, Supply, cheapest
+from unrack.solver import NOWHERE, Asked, Supply, cheapest
 from unrack_papers.servers.allocator.holdings import (
     BEST_FIT,
     FIRST_FIT,
@@ -45,6 +45,7 @@ from unrack_papers.servers.allocator.holdings import (
     touched,
 )
 from unrack_papers.servers.allocator.ranking import Ranking, make_ranking
+from unrack_papers.servers.problem import Allocation
 
 
 @inlined
@@ -179,7 +180,8 @@ class OneByOne:
 
     Examples
     --------
-    >>> from unrack.solver import asked, regular_supply
+    >>> from unrack.solver import asked
+    >>> from unrack_papers.servers.problem import regular_supply
     >>> supply = regular_supply(2, (4, 100), ((400, 1, 50, 1), (800, 2, 25, 1)), price=100)
     >>> asks = asked(np.array([1, 1]), np.array([200, 300]), np.array([20, 30]), np.array([270, 400]), tiers=3)
     >>> allocator = OneByOne(supply, asks, "slo")

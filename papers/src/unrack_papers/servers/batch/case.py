@@ -21,7 +21,8 @@ import numpy as np
 from unrack.errors import InputError
 from unrack.extras import needed_for
 from unrack.jit import Bools, Ints, compiled, inlined
-from unrack.solver import Asked, Clock, Supply, least_weight
+from unrack.solver import Asked, Supply, least_weight
+from unrack_papers.clock import Clock
 from unrack_papers.servers.batch.effort import until_up
 
 CORES, MB, FLOOR, CEILING = range(4)

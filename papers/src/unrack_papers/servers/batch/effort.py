@@ -7,7 +7,7 @@ from math import inf
 from threading import Event, Thread
 from typing import Any, TypedDict, TypeVar
 
-from unrack.solver import Clock
+from unrack_papers.clock import Clock
 
 T = TypeVar("T")
 

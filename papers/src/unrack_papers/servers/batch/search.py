@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unrack.jit import Bools, Floats, Ints
-from unrack.solver import NOWHERE, Allocation, Clock
+from unrack.solver import NOWHERE
+from unrack_papers.clock import Clock
 from unrack_papers.servers.batch.case import CEILING, CORES, MB, Case, split_together
 from unrack_papers.servers.batch.pack import anneal, clashes, clashes_with
 from unrack_papers.servers.batch.solution import nowhere
+from unrack_papers.servers.problem import Allocation
 
 VICTIMS = 4
 """Clusters that are tried to be emptied before another look for fewer clusters is given up."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unrack.jit import Bools, Ints
-from unrack.solver import NOWHERE, Allocation, Asked, Supply
+from unrack.solver import NOWHERE, Asked, Supply
+from unrack_papers.servers.problem import Allocation
 
 
 @dataclass(frozen=True, eq=False)

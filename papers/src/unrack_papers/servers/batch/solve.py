@@ -22,7 +22,8 @@ import numpy as np
 from unrack.errors import InputError
 from unrack.extras import needed_for
 from unrack.jit import Bools
-from unrack.solver import Allocation, Asked, Clock, Supply, timed
+from unrack.solver import Asked, Supply
+from unrack_papers.clock import Clock, timed
 from unrack_papers.servers.allocator.one_by_one import OneByOne
 from unrack_papers.servers.batch.bound import Bounds
 from unrack_papers.servers.batch.case import CORES, FLOOR, MB, Case, make_case
@@ -31,6 +32,7 @@ from unrack_papers.servers.batch.effort import efforts
 from unrack_papers.servers.batch.pack import clashes
 from unrack_papers.servers.batch.search import Search
 from unrack_papers.servers.batch.solution import Solution, first_fault, objective, price_of
+from unrack_papers.servers.problem import Allocation
 
 STEPS_A_SECOND = 1_500_000
 """Moves and swaps that may be tried for each second of work."""
@@ -86,7 +88,8 @@ def place_batch(
 
     Examples
     --------
-    >>> from unrack.solver import asked, regular_supply
+    >>> from unrack.solver import asked
+    >>> from unrack_papers.servers.problem import regular_supply
     >>> supply = regular_supply(3, (4, 100), ((400, 1, 50, 1), (800, 2, 25, 1)), price=100)
     >>> asks = asked(np.array([1, 1]), np.array([200, 300]), np.array([20, 30]), np.array([270, 400]), tiers=3)
     >>> found = place_batch(supply, asks)

@@ -349,7 +349,7 @@ def batch_parameters(which: str | os.PathLike[str] | Mapping[str, Any] | None = 
     if isinstance(which, Mapping):
         return BatchModel.read(which, "parameters, ")
     name = DEFAULT if which is None else os.fspath(which)
-    return BatchModel.read(parameters_of(name, "parameters", PARAMETERS, "fitted"), f"{name}, ")
+    return BatchModel.read(parameters_of(name, "parameters", PARAMETERS, "unrack.workload.fitted"), f"{name}, ")
 
 
 def written(model: BatchModel, made_by: str = "") -> str:

@@ -11,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.jit import Bools, Ints, compiled, inlined
-from unrack.solver import Allocation, Clock, cheapest
+from unrack.solver import cheapest
+from unrack_papers.clock import Clock
 from unrack_papers.servers.batch.case import CEILING, CORES, FLOOR, MB, Case, Crowd, Land
+from unrack_papers.servers.problem import Allocation
 
 TIGHTEST, CHEAPEST = range(2)
 """Of the clusters that have room: the one with least left, or the one with the lowest price."""

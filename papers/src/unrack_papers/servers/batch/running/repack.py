@@ -23,7 +23,8 @@ import numpy as np
 
 from unrack.errors import InputError
 from unrack.jit import Bools, Ints
-from unrack.solver import Allocation, Asked, Clock, Supply, least_prices, timed
+from unrack.solver import Asked, Supply, least_prices
+from unrack_papers.clock import Clock, timed
 from unrack_papers.servers.batch.bound import Bounds
 from unrack_papers.servers.batch.case import MB, Case, make_case, split_together
 from unrack_papers.servers.batch.effort import efforts
@@ -31,6 +32,7 @@ from unrack_papers.servers.batch.pack import clashes
 from unrack_papers.servers.batch.running.moves import TIGHTEST, Books, Budget, Step, best_place, best_saving, make_room
 from unrack_papers.servers.batch.search import Search
 from unrack_papers.servers.batch.solution import Solution, first_fault, price_of, prices
+from unrack_papers.servers.problem import Allocation
 
 LOOKS_FOR_ROOM = 50
 """Looks that it takes for each server whether its leaving would make room."""

@@ -1,30 +1,34 @@
-"""What is in a file of used memory; parameters of shapes from it, and how well what they draw agrees."""
+"""Parameters of shapes from a file of used memory, and how well what they draw agrees."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unrack.errors import InputError
-from unrack.kernels.arrays import Bools, Floats, Ints
-from unrack.workload.generate.batch.curve import correlation_of, curve_of
-from unrack.workload.generate.batch.fit import Marginal
-from unrack.workload.usage.curves import SHARE_UNIT, UsageSeries, series_of
-from unrack.workload.usage.shapes.draw import CurveSteps, drawn, heights
-from unrack.workload.usage.shapes.parameters import (
+from unrack.workload.generate import Marginal, correlation_of, curve_of
+from unrack.workload.usage import (
     KINDS,
     NEAR,
-    NodeDifferences,
+    SHARE_UNIT,
     Properties,
-    ShapeKind,
-    Shapes,
+    UsageSeries,
+    highest,
+    in_use,
     properties,
+    series_of,
 )
-from unrack.workload.usage.thin import thinned
+from unrack_papers.shapes.draw import CurveSteps, drawn, heights
+from unrack_papers.shapes.parameters import NodeDifferences, ShapeKind, Shapes
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 KNOTS = 12
 """Points of a quantile curve."""
@@ -219,17 +223,6 @@ def _correlation(series: UsageSeries, pair: int) -> tuple[float, int] | None:
     return (float(np.corrcoef(values[0], values[1])[0, 1]), levels) if levels > 1 else None
 
 
-def in_use(series: UsageSeries) -> UsageSeries:
-    """Series that never use anything, of jobs that do, use a millionth of the peak: properties are ratios to peaks."""
-    return replace(series, amount=np.maximum(series.amount, 1 / SHARE_UNIT))
-
-
-def highest(series: UsageSeries) -> Ints:
-    """int64[jobs]: the series of each job with the highest peak, the first of equals."""
-    order: Ints = np.lexsort((-series.peaks(), series.job_of_series()))
-    return order[series.first[:-1]]
-
-
 def long_enough(series: UsageSeries, interval_s: float) -> Bools:
     """``bool[series]``: those of jobs long enough, by their samples, for the number of steps to be the kind's."""
     long: Bools = ~(series.run_s < _LONG * interval_s)
@@ -264,50 +257,3 @@ def _with_steps(shapes: Shapes, given: UsageSeries, seed: int) -> Shapes:
             kinds[name] = kinds[name].model_copy(update={"steps": tuple(float(f"{one:.4g}") for one in steps)})
         shapes = shapes.model_copy(update={"kinds": kinds})
     return shapes
-
-
-QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
-
-
-def describe_usage(series: UsageSeries) -> dict[str, Any]:
-    """What is in a file as a record of plain numbers, ready for JSON.
-
-    ``idle``: jobs that never use anything; ``samples`` (a series), ``run_s``, ``peak``, ``mean_over_peak`` and
-    ``progress_near_peak``: smallest, quartiles and largest; ``kinds`` → jobs; ``thinned`` → points, and the error made
-    by default as a share of the peak; ``dropped`` and ``changed`` by rule.
-    """
-    busy = np.flatnonzero(series.job_peaks() > 0)
-    found: dict[str, Any] = {
-        "source": series.source,
-        "unit": "share of a limit" if series.shares else "MB",
-        "rows": series.read,
-        "jobs": len(series),
-        "series": len(series.point) - 1,
-        "idle": len(series) - len(busy),
-        "interval_s": None if np.isnan(series.interval_s) else round(series.interval_s, 6),
-        "samples": _quantiles(np.diff(series.point).astype(np.float64)),
-        "run_s": _quantiles(series.run_s[~np.isnan(series.run_s)]),
-        "peak": _quantiles(series.job_peaks()),
-    }
-    if len(busy):
-        shapes = in_use(series.take(busy).over_peak())
-        seen = properties(shapes)
-        kinds = np.bincount(seen.kind[highest(shapes)], minlength=len(KINDS))
-        made = thinned(shapes)
-        found |= {
-            "mean_over_peak": _quantiles(seen.ratio),
-            "progress_near_peak": _quantiles(seen.near),
-            "kinds": {name: int(count) for name, count in zip(KINDS, kinds, strict=True)},
-            "thinned": {
-                "points": made.points,
-                "largest_error": round(float((made.largest_error / shapes.peaks()).max()), 6),
-                "mean_error": round(float((made.mean_error / shapes.peaks()).mean()), 6),
-            },
-        }
-    return found | {"dropped": dict(series.dropped), "changed": dict(series.changed)}
-
-
-def _quantiles(values: Floats) -> list[float] | None:
-    if not len(values):
-        return None
-    return [round(float(part), 6) for part in np.quantile(values, QUANTILES, method="inverted_cdf")]

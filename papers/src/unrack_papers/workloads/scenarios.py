@@ -1,4 +1,4 @@
-"""What a synthetic workload is drawn from: classes of jobs, arrivals, which are urgent; and the papers' mixes, by name.
+"""The papers' mixes of jobs, by name.
 
 References
 ----------
@@ -10,67 +10,20 @@ center. IEEE Systems Journal 16(1), 2022. A. Call, thesis (UPC 2022): Tables 4.1
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
-from unrack.cluster.presets import Preset
+from unrack import Workload, generate
 from unrack.errors import InputError
-from unrack.resources.checked import Strict
-from unrack.workload.generate.arrivals import Arrivals
-from unrack.workload.generate.distributions import Distribution, Positive
-
-_DeviceKey = Annotated[str, Field(pattern=r"^[A-Za-z][\w-]*\.[A-Za-z]\w*$")]
-Priority = Annotated[int, Field(ge=-(2**31), le=2**31)]
+from unrack.workload.generate import Distribution, GeneratorSpec, Positive, Strict
 
 
-class JobClass(Strict):
-    """A kind of job."""
+class Mix(NamedTuple):
+    """A mix of jobs by name: one line of words, and keys of a specification."""
 
-    name: str = "job"  # becomes the job's app
-    weight: Positive = 1  # how frequent it is, relative to the other classes
-    run_s: Distribution  # run time in s
-    # tasks, cores, memory_mb: tasks, and per task cores and MB; rounded up, tasks and cores to 1 or more
-    tasks: Distribution = Field(default=1, validate_default=True)
-    cores: Distribution = Field(default=1, validate_default=True)
-    memory_mb: Distribution = Field(default=0, validate_default=True)
-    # requested time over run time; below 1 counts as 1
-    request_factor: Distribution = Field(default=1, validate_default=True)
-    priority: Priority = 0  # of all jobs of the class
-    deadline_factor: Distribution | None = None  # (Deadline - submission) / run time; without it there is no deadline
-    # ``KIND.QUANTITY`` → amount per task, rounded up
-    devices: dict[_DeviceKey, Distribution] = Field(default_factory=dict)
-
-
-class Urgent(Strict):
-    """Jobs that are in a hurry, whichever class they are of."""
-
-    # of all jobs, 0 to 1: exactly round(share × jobs) jobs, chosen at random
-    share: Annotated[float, Field(ge=0, le=1)] = 0.2
-    priority: Priority = 1  # they get this priority …
-    # … and this (deadline - submission) / run time, in place of their class's
-    deadline_factor: Distribution = Field(default=1.2, validate_default=True)
-
-
-class GeneratorSpec(Strict):
-    """A synthetic workload."""
-
-    jobs: Annotated[int, Field(ge=1, le=100_000_000)]  # how many
-    # when they arrive (:mod:`unrack.workload.generate.arrivals`); the first job arrives after the first gap
-    arrivals: Arrivals
-    classes: Annotated[list[JobClass], Field(min_length=1)]  # one or more kinds of job
-    # each job belongs to one of so many users, all alike; 0 = none
-    users: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    urgent: Urgent | None = None  # some of the jobs have another priority and deadline
-
-    @model_validator(mode="before")
-    @classmethod
-    def _poisson_by_default(cls, value: Any) -> Any:
-        arrivals = value.get("arrivals") if isinstance(value, Mapping) else None
-        if isinstance(arrivals, Mapping) and "kind" not in arrivals:
-            kind = "fixed" if "gap_s" in arrivals else "poisson"
-            return {**value, "arrivals": {"kind": kind, **arrivals}}
-        return value
+    summary: str
+    content: Mapping[str, Any]
 
 
 _GB = 1024
@@ -92,12 +45,12 @@ GPU = {"gpu.bandwidth_mb_s": 4000, "gpu.memory_mb": 16 * _GB}
 """What its one GPU has."""
 
 
-def _mix(summary: str, **weights: float) -> Preset:
+def _mix(summary: str, **weights: float) -> Mix:
     classes = [{"name": name, "weight": weight, **CLASSES[name]} for name, weight in weights.items()]
-    return Preset(summary, {"jobs": 1500, "classes": classes, "urgent": {}})
+    return Mix(summary, {"jobs": 1500, "classes": classes, "urgent": {}})
 
 
-SCENARIOS: dict[str, Preset] = {
+SCENARIOS: dict[str, Mix] = {
     "nvme-s1": _mix(
         "high bandwidth (Table 4.2): 70 % SMUFIN, 10 % capacity-bound, 20 % compute-bound",
         smufin=70, capacity=10, compute=20,
@@ -216,3 +169,9 @@ def _content(name: str, options: _Options) -> dict[str, Any]:
         "arrivals": arrivals,
         "classes": [{**kind, "deadline_factor": factor} for kind in content["classes"]],
     }
+
+
+def generate_scenario(spec: Mapping[str, Any], seed: int, name: str | None) -> Workload:
+    """Draw what the table ``generate = { scenario = "NAME", … }`` of a study says."""
+    options = {str(key): value for key, value in spec.items() if key != "scenario"}
+    return generate(scenario(spec["scenario"], **options), seed, name or str(spec["scenario"]))

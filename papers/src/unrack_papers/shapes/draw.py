@@ -2,7 +2,7 @@
 
 For each job: a kind; a ratio of mean to peak, a share of the progress near the peak, and a number of steps from the
 kind's quantile curves; levels that follow each other with the kind's persistence, and where nodes differ, levels of
-each node that agree with the job's; then heights (:mod:`unrack.workload.usage.shapes.draw`).
+each node that agree with the job's; then heights.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from unrack.errors import InputError
 from unrack.jit import compiled
-from unrack.kernels.arrays import Floats, Ints
-from unrack.workload.generate.batch.curve import along
-from unrack.workload.generate.memory import memory_by_size_mb
-from unrack.workload.usage.curves import WHOLE, UsageCurves, ranges, starts
-from unrack.workload.usage.shapes.parameters import KINDS, NEAR, Shapes
+from unrack.workload.generate import along, memory_by_size_mb
+from unrack.workload.usage import KINDS, NEAR, WHOLE, UsageCurves, ranges, starts
+from unrack_papers.shapes.parameters import Shapes, shapes_of
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _ROUNDS = 45
 _STEEPEST = 8.0
@@ -84,6 +86,11 @@ def drawn(shapes: Shapes, tasks: Ints, run_s: Floats, peak_mb: Ints, seed: int =
     factor = _factors(shapes, job, several, rng)
     top = np.maximum(np.ceil(np.round(factor * peak_mb[job], 6)), 0).astype(np.int64)
     return _on_grid(starts(curves), steps.point, span, height, slots[job], top)
+
+
+def usage(which: str, tasks: Ints, run_s: Floats, peak_mb: Ints, seed: int) -> UsageCurves:
+    """Curves by a name or a file of parameters: what ``usage = { shapes = … }`` of a study draws."""
+    return drawn(shapes_of(which), tasks, run_s, peak_mb, seed)
 
 
 @compiled
@@ -169,7 +176,7 @@ def drawn_jobs(shapes: Shapes, jobs: int, seed: int = 0) -> tuple[UsageCurves, p
     """Curves, ids from 1 and run times in s of jobs with uniform-log run times.
 
     Sizes are uniform-log from 1 to 64 nodes where the parameters tell how nodes differ, else 1. Peaks are those of
-    :func:`unrack.workload.generate.memory.memory_by_size_mb`.
+    :func:`unrack.workload.generate.memory_by_size_mb`.
     """
     rng = np.random.default_rng([_JOBS, seed])
     run_s = np.rint(np.exp(rng.uniform(np.log(SHORTEST_S), np.log(LONGEST_S), jobs)))

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from unrack.errors import InputError
 from unrack.workload.usage.curves import UsageCurves, UsageSeries, check_curves, series_of
-from unrack.workload.usage.shapes.draw import CurveSteps, drawn, drawn_jobs, heights
-from unrack.workload.usage.shapes.parameters import KINDS, SHAPES, ShapeKind, Shapes, properties, shapes_of, written
+from unrack.workload.usage.described import KINDS, properties
+from unrack_papers.shapes.draw import CurveSteps, drawn, drawn_jobs, heights
+from unrack_papers.shapes.parameters import SHAPES, ShapeKind, Shapes, shapes_of, written
 
 
 def draw(name: str, count: int = 3000, seed: int = 1, run_s: float = 50_000.0, tasks: int = 1) -> UsageCurves:

@@ -8,10 +8,11 @@ from curves_by_hand import usage_curves
 
 from unrack.errors import InputError
 from unrack.workload.usage.curves import UsageSeries, series_of
+from unrack.workload.usage.described import KINDS, properties
 from unrack.workload.usage.read import read_usage
-from unrack.workload.usage.shapes.draw import drawn
-from unrack.workload.usage.shapes.fit import fit
-from unrack.workload.usage.shapes.parameters import KINDS, SHAPES, properties, shapes_of
+from unrack_papers.shapes.draw import drawn
+from unrack_papers.shapes.fit import fit
+from unrack_papers.shapes.parameters import SHAPES, shapes_of
 
 
 def made(name: str, count: int = 4000, seed: int = 3) -> UsageSeries:
