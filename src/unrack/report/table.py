@@ -87,7 +87,7 @@ class Column:
     def text(self, value: float | None, half: float | None = None) -> str:
         """The value in ``unit``, to about four digits, ± ``half`` if that is given; a dash for ``None``."""
         if value is not None and self.name == "served" and value < 1:
-            value = math.floor(value * 10_000) / 10_000  # never rounded up to all
+            value = min(value, 0.9999)  # never rounded up to all
         text = number_text(None if value is None else value * self.factor)
         return text if value is None or half is None else f"{text} ± {number_text(half * self.factor)}"
 
