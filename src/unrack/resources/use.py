@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from unrack.kernels.arrays import Floats
+from unrack.kernels.arrays import Floats, Ints
 from unrack.steps import held_between, means
 from unrack.units import seconds_text
 
@@ -180,8 +180,7 @@ def use_tables(
     lines = {}
     for name in list(dict.fromkeys(run.policy for run in runs))[: len(COLOURS)]:
         if (claims := first[name]).height:
-            ends = float(claims["start_s"].min()), float(claims["end_s"].max())  # type: ignore[arg-type]  # of floats
-            times, level = held_between(claims, *ends)
+            times, level = held_between(claims, claims["start_s"].to_numpy().min(), claims["end_s"].to_numpy().max())
             lines[name] = times, level[:-1]
     head = ("policy", "jobs", "held at most", *metrics, spent[0], "waited", "not served")
     return (Table(title, f"{words} {WAITED}", head, rows, picture(lines, "held") if lines else ""),)
@@ -210,18 +209,18 @@ def _waits(runs: Sequence[Kept], asked: str) -> tuple[str, str]:
     return seconds_text(waits) if isinstance(waits, float) else "–", f"{lost:,.0f}"
 
 
-def picture(lines: Mapping[str, tuple[Floats, Floats]], unit: str) -> str:
+def picture(lines: Mapping[str, tuple[Floats, Floats | Ints]], unit: str) -> str:
     """A line a policy over time, as SVG; at most as many policies as there are colours.
 
     ``lines``: policy → a step function: times (s), and the value from each until the next, one less; ``unit``: what the
     values are of.
     """
-    lines = {policy: _pieces(*steps) for policy, steps in lines.items()}
-    begin = min(float(edges[0]) for edges, _ in lines.values())
-    end = max(float(edges[-1]) for edges, _ in lines.values())
-    most = max(float(values.max()) for _, values in lines.values())
+    drawn = {policy: _pieces(*steps) for policy, steps in lines.items()}
+    begin = min(float(edges[0]) for edges, _ in drawn.values())
+    end = max(float(edges[-1]) for edges, _ in drawn.values())
+    most = max(float(values.max()) for _, values in drawn.values())
     scale, marks, low = (WIDTH / max(end - begin, 1e-9), HEIGHT / max(most, 1e-9)), [], LINE + HEIGHT
-    for i, ((policy, (edges, values)), colour) in enumerate(zip(lines.items(), COLOURS, strict=False)):
+    for i, ((policy, (edges, values)), colour) in enumerate(zip(drawn.items(), COLOURS, strict=False)):
         x, y = np.repeat(LEFT + (edges - begin) * scale[0], 2)[1:-1], np.repeat(low - values * scale[1], 2)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
         words = escape(f"{policy}: {values.mean():,.2f} {unit} on average")
@@ -241,7 +240,7 @@ def picture(lines: Mapping[str, tuple[Floats, Floats]], unit: str) -> str:
     return framed(LEFT + WIDTH + 8, low + (len(marks) + 1) * LINE + 8, STYLE, f"{axes}{''.join(marks)}")
 
 
-def _pieces(times: Floats, values: Floats) -> tuple[Floats, Floats]:
+def _pieces(times: Floats, values: Floats | Ints) -> tuple[Floats, Floats]:
     """The edges of equal pieces of time, and the mean in each."""
     edges = np.linspace(times[0], max(times[-1], times[0] + 1e-9), PIECES + 1)
     return edges, means(times, values, edges)

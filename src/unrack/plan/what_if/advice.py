@@ -98,6 +98,50 @@ class Starts(NamedTuple):
         return [found[job] for job in jobs]
 
 
+class Moved(NamedTuple):
+    """A job that starts at another time, s from now; ``None``: never."""
+
+    job: str
+    before_s: float | None
+    after_s: float | None
+
+
+class Others(NamedTuple):
+    """What becomes of all other jobs."""
+
+    later: int
+    later_h: float  # by how many hours in all
+    earlier: int
+    earlier_h: float
+    never: dict[str, str]  # job that never starts any more → why
+    moved: tuple[Moved, ...]  # by how much, the most first
+
+
+def others_of(before: Starts, after: Starts, now_us: int, without_: set[str]) -> Others:
+    """The jobs of both, by when they start."""
+    was = dict(zip(before.ids, before.start_us.tolist(), strict=True))
+    moved, later_us, earlier_us, never = list[tuple[int, Moved]](), list[int](), list[int](), dict[str, str]()
+    for job, then in zip(after.ids, after.start_us.tolist(), strict=True):
+        if job in without_ or job not in was or abs(was[job] - then) < SOON_US:
+            continue
+        gap = then - was[job]
+        moved.append((-abs(gap), Moved(job, since_s(was[job], now_us), since_s(then, now_us))))
+        if then >= NEVER_US:
+            never[job] = str(after.reasons.get(job, "it never starts"))
+        elif was[job] < NEVER_US:
+            (later_us if gap > 0 else earlier_us).append(abs(gap))
+    moved.sort(key=lambda one: (one[0], one[1].job))
+    return Others(
+        len(later_us), sum(later_us) / 3.6e9, len(earlier_us), sum(earlier_us) / 3.6e9, never,
+        tuple(one for _, one in moved),
+    )  # fmt: skip
+
+
+def since_s(time_us: int | None, now_us: int) -> float | None:
+    """A time in s from now; ``None``: never."""
+    return None if time_us is None or time_us >= NEVER_US else (time_us - now_us) / SECOND_US
+
+
 class _SeenError(Exception):
     """Ends a run when it is known why jobs wait."""
 
@@ -234,25 +278,14 @@ def advise(
                 best[kind] = start_us
                 gained = None if own_us >= NEVER_US else (own_us - start_us) / SECOND_US
                 start_s = (start_us - scene.now_us) / SECOND_US
-                found.append((kind, _suggestion(steps[rung], start_s, gained, after, starts, ids)))
+                others = others_of(after, starts, scene.now_us, set(ids))
+                step = steps[rung]
+                found.append((kind, Suggestion(
+                    step.words, step.options, start_s, gained, others.later, others.later_h, others.earlier_h,
+                    step.lost_core_h,
+                )))  # fmt: skip
     found.sort(key=lambda one: (round(one[1].start_s), one[1].lost_core_h, one[1].later_h, one[0]))
     return Advice(tuple(one for _, one in found), tried, total)
-
-
-def _suggestion(
-    step: _Step, start_s: float, gained_s: float | None, before: Starts, after: Starts, ids: Sequence[str]
-) -> Suggestion:
-    was = dict(zip(before.ids, before.start_us.tolist(), strict=True))
-    gaps = [
-        then - was[job]
-        for job, then in zip(after.ids, after.start_us.tolist(), strict=True)
-        if job in was and job not in ids and then < NEVER_US and was[job] < NEVER_US
-    ]
-    later, earlier = [gap for gap in gaps if gap >= SOON_US], [-gap for gap in gaps if gap <= -SOON_US]
-    return Suggestion(
-        step.words, step.options, start_s, gained_s, len(later), sum(later) / 3.6e9, sum(earlier) / 3.6e9,
-        step.lost_core_h,
-    )  # fmt: skip
 
 
 def _ladders(
@@ -338,16 +371,10 @@ def _stops(scene: Scene, ask: Columns, seen: Look) -> list[_Step]:
             return with_jobs(without(scene, rows), again)
 
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        lost = sum(_lost_us(scene, row) for row in rows) / 3.6e9
+        lost = sum(map(scene.lost_core_h, rows))
         options = " ".join(f"--requeue {name}" for name in names[:20])
         steps.append(_Step(f"job{'s' * (len(rows) > 1)} {shown} stopped and queued again", options, make, lost))
     return steps
-
-
-def _lost_us(scene: Scene, row: int) -> int:
-    jobs = scene.jobs
-    ran_us = 0 if jobs.under_way is None else int(jobs.under_way.ran_us[row])
-    return ran_us * int(jobs.tasks[row] * jobs.cores[row])
 
 
 def stop_sets(scene: Scene, ask: Columns, seen: Look, most: int = 3) -> list[list[int]]:
@@ -366,22 +393,22 @@ def stop_sets(scene: Scene, ask: Columns, seen: Look, most: int = 3) -> list[lis
         for node, tasks in tasks_on(scene.cluster, jobs, row).items():
             if room.allowed[node]:
                 on.setdefault(node, []).append((row, tasks))
-    costs = list[tuple[int, int, frozenset[int]]]()
+    costs = list[tuple[float, int, frozenset[int]]]()
     for node, held in on.items():
         free = np.array([room.free[0, node], room.free[1, node], 0])
         chosen = list[tuple[int, int]]()
-        for row, tasks in sorted(held, key=lambda one: (_lost_us(scene, one[0]), one[0])):
+        for row, tasks in sorted(held, key=lambda one: (scene.lost_core_h(one[0]), one[0])):
             if (free >= need).all():
                 break
             chosen.append((row, tasks))
             free = free + tasks * np.array([jobs.cores[row], jobs.memory_mb[row], gpus[row]])
-        for row, tasks in sorted(chosen, key=lambda one: (-_lost_us(scene, one[0]), one[0])):
+        for row, tasks in sorted(chosen, key=lambda one: (-scene.lost_core_h(one[0]), one[0])):
             less = free - tasks * np.array([jobs.cores[row], jobs.memory_mb[row], gpus[row]])
             if (less >= need).all():
                 chosen.remove((row, tasks))
                 free = less
         if (free >= need).all() and chosen:
-            costs.append((sum(_lost_us(scene, row) for row, _ in chosen), node, frozenset(row for row, _ in chosen)))
+            costs.append((sum(scene.lost_core_h(row) for row, _ in chosen), node, frozenset(row for row, _ in chosen)))
     costs.sort(key=lambda one: one[:2])
     tasks = max(int(ask.get("tasks", 1)) - room.free_tasks(need), 1)
     sets = [sorted(frozenset().union(*(one[2] for one in costs[first : first + tasks]))) for first in range(most)]
