@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -13,7 +13,8 @@ from unrack.core import Core
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.state import HELD, QUEUED, REJECTED
 from unrack.plan.what_if.nodes import more_like
-from unrack.plan.what_if.scene import SOON_US, Change, Columns, Scene, StudySource, columns_of, with_jobs, without
+from unrack.plan.what_if.scene import Change, Columns, Scene, StudySource, columns_of, with_jobs, without
+from unrack.plan.what_if.starts import Starts, others_of, starts_of
 from unrack.reasons import Code, Reason
 from unrack.sim.explained.waits import Waits
 from unrack.sim.guard import PolicyAtWork
@@ -85,63 +86,6 @@ class Look(NamedTuple):
     ahead: int  # how many jobs wait before it then
 
 
-class Starts(NamedTuple):
-    """When each job of a scene starts, µs."""
-
-    ids: tuple[str, ...]
-    start_us: Ints  # int64[jobs]: ``NEVER_US``: never
-    reasons: Mapping[str, Reason]  # why never
-
-    def of(self, jobs: Sequence[str]) -> list[int]:
-        """When some jobs start, by their ids."""
-        found = dict(zip(self.ids, self.start_us.tolist(), strict=True))
-        return [found[job] for job in jobs]
-
-
-class Moved(NamedTuple):
-    """A job that starts at another time, s from now; ``None``: never."""
-
-    job: str
-    before_s: float | None
-    after_s: float | None
-
-
-class Others(NamedTuple):
-    """What becomes of all other jobs."""
-
-    later: int
-    later_h: float  # by how many hours in all
-    earlier: int
-    earlier_h: float
-    never: dict[str, str]  # job that never starts any more → why
-    moved: tuple[Moved, ...]  # by how much, the most first
-
-
-def others_of(before: Starts, after: Starts, now_us: int, without_: set[str]) -> Others:
-    """The jobs of both, by when they start."""
-    was = dict(zip(before.ids, before.start_us.tolist(), strict=True))
-    moved, later_us, earlier_us, never = list[tuple[int, Moved]](), list[int](), list[int](), dict[str, str]()
-    for job, then in zip(after.ids, after.start_us.tolist(), strict=True):
-        if job in without_ or job not in was or abs(was[job] - then) < SOON_US:
-            continue
-        gap = then - was[job]
-        moved.append((-abs(gap), Moved(job, since_s(was[job], now_us), since_s(then, now_us))))
-        if then >= NEVER_US:
-            never[job] = str(after.reasons.get(job, "it never starts"))
-        elif was[job] < NEVER_US:
-            (later_us if gap > 0 else earlier_us).append(abs(gap))
-    moved.sort(key=lambda one: (one[0], one[1].job))
-    return Others(
-        len(later_us), sum(later_us) / 3.6e9, len(earlier_us), sum(earlier_us) / 3.6e9, never,
-        tuple(one for _, one in moved),
-    )  # fmt: skip
-
-
-def since_s(time_us: int | None, now_us: int) -> float | None:
-    """A time in s from now; ``None``: never."""
-    return None if time_us is None or time_us >= NEVER_US else (time_us - now_us) / SECOND_US
-
-
 class _SeenError(Exception):
     """Ends a run when it is known why jobs wait."""
 
@@ -175,11 +119,6 @@ class _Watch:
             raise _SeenError
 
 
-def as_asked(scene: Scene) -> Scene:
-    """The scene in which every job runs for as long as it asks."""
-    return replace(scene, jobs=replace(scene.jobs, work_us=scene.jobs.request_us.copy()))
-
-
 def look(scene: Scene, jobs: Sequence[int]) -> Look:
     """Simulate until it is known why some jobs wait, or all have started; errors are those of simulations."""
     with PolicyAtWork(scene.policy):
@@ -189,16 +128,6 @@ def look(scene: Scene, jobs: Sequence[int]) -> Look:
             kernel.run(after_round=watch)
     refused = [kernel.core.reasons[job] for job in jobs if job in kernel.core.reasons]
     return Look(refused[0] if refused else watch.reason, watch.room, watch.ahead)
-
-
-def starts_of(scene: Scene) -> Starts:
-    """Simulate all of a scene; errors are those of :func:`unrack.simulate`."""
-    with PolicyAtWork(scene.policy):
-        log = prepared(scene.cluster, scene.jobs, scene.policy, scene.seed, scene.world).run()
-    found = np.full(len(scene.jobs), NEVER_US, np.int64)
-    np.minimum.at(found, log.attempt_job, log.attempt_start_us)
-    ids = tuple(map(str, scene.jobs.ids.to_list()))
-    return Starts(ids, found, {ids[job]: reason for job, reason in log.reasons.items()})
 
 
 LEAST_S = 60

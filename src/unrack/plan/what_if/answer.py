@@ -11,18 +11,7 @@ import numpy as np
 from unrack.errors import InputError, nearest
 from unrack.live.prediction.learnt import Learnt, past_of_workload
 from unrack.live.prediction.starts import QUANTILES, drawn_us
-from unrack.plan.what_if.advice import (
-    Advice,
-    Look,
-    Others,
-    Starts,
-    advise,
-    as_asked,
-    look,
-    others_of,
-    since_s,
-    starts_of,
-)
+from unrack.plan.what_if.advice import Advice, Look, advise, look
 from unrack.plan.what_if.nodes import drained, more_like
 from unrack.plan.what_if.scene import (
     Change,
@@ -35,6 +24,7 @@ from unrack.plan.what_if.scene import (
     with_jobs,
     without,
 )
+from unrack.plan.what_if.starts import Others, Starts, as_asked, others_of, since_s, starts_of
 from unrack.reasons import Code, Reason
 from unrack.resources.site.installed import Site
 from unrack.units import NEVER_US, SECOND_US
