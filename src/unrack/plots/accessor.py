@@ -127,8 +127,9 @@ def _values(rows: pl.DataFrame, jobs: pl.DataFrame, cores: Ints, size: int, colo
             hue=pl.col("hue" if colour == "job" else colour).cast(pl.String).replace("", None).fill_null("not known"),
         )
     )  # fmt: skip
-    columns = (parts[name].to_numpy() for name in ("start_s", "end_s", "node", "count"))
-    bottom, tall = lanes(*columns, parts["cores_per_node"].cast(pl.Int64).to_numpy(), np.maximum(cores, 1))
+    start, end, node, count = (parts[name].to_numpy() for name in ("start_s", "end_s", "node", "count"))
+    asked = parts["cores_per_node"].cast(pl.Int64).to_numpy()
+    bottom, tall = lanes(start, end, node, count, asked, np.maximum(cores, 1))
     whole, low = pl.Series(tall == 255), pl.Series(bottom / 255)
     high = pl.when(whole).then("count").otherwise(low + pl.Series(tall / 255))
     found = parts.select(
