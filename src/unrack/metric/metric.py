@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
-from unrack.kernels.arrays import Floats
 from unrack.resources.use import Metric as Metric
 from unrack.steps import areas_of
 from unrack.units import SECOND_US
@@ -80,10 +78,6 @@ class Window:
     def inside(self, table: str) -> pl.DataFrame:
         """The rows of a table with a time in the window."""
         return self.tables[table].filter(pl.col("time_s").is_between(self.start_s, self.end_s))
-
-    def lengths(self, times: Floats) -> Floats:
-        """float64[times]: for how long in the window each value of a step function holds, until the next time."""
-        return np.diff(np.clip(np.append(times, np.inf), self.start_s, max(self.start_s, self.end_s)))
 
 
 def number(value: object) -> float | None:

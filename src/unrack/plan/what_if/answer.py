@@ -124,7 +124,7 @@ def answer(
             raise InputError("--set", "a key of the workload beside --at", "one of the cluster or the policies")
         changed = other if moves else replace(other, jobs=base.jobs, notes=base.notes)
     said = _notes(changed, question.submit, [*question.submit, *([question.asks] if question.asks else [])])
-    changed, asked = _asked(changed, base, question)
+    changed, asked = _asked(changed, question)
     changed, lost = _moved(changed, question)
     ids = [str(columns["id"]) for columns in asked if not columns.get("waits_for")]
     numbers = [changed.number(one, "--job") for one in ids]
@@ -181,7 +181,7 @@ def _moved(scene: Scene, question: Question) -> tuple[Scene, float]:
     return with_jobs(without(scene, [*rows, *again]), queued), lost
 
 
-def _asked(scene: Scene, base: Scene, question: Question) -> tuple[Scene, list[Columns]]:
+def _asked(scene: Scene, question: Question) -> tuple[Scene, list[Columns]]:
     """The scene with what is asked about, and that as columns."""
     if question.submit:
         taken = set(map(str, scene.jobs.ids.to_list()))
