@@ -113,7 +113,7 @@ METRICS = by_name(
         "count / jobs submitted in the window",
     ),
     Metric(
-        "missed_deadlines_high", "", "low", "jobs of high priority that miss their deadline, as a share of all",
+        "missed_deadlines_high", "", "low", "share of the jobs that are of high priority and miss their deadline",
         "count with priority > 0 / jobs submitted in the window",
     ),
     Metric(
@@ -128,7 +128,7 @@ METRICS = by_name(
 KIND_METRICS = by_name(
     Metric("used_KIND", "", "", "share of the devices in use", "∫ devices in use dt / (devices x window)"),
     Metric(
-        "asked_KIND_QUANTITY", "", "high", "asked by running jobs over installed; above 1 where it is shared",
+        "asked_KIND_QUANTITY", "", "high", "share of what is installed that running jobs ask for; above 1 where shared",
         "∫ amount asked by running jobs dt / (installed x window)",
     ),
     Metric(
@@ -144,7 +144,7 @@ KIND_METRICS = by_name(
         "∫ stranded devices dt / (devices x window); enough = fewest cores of a job that asks for the kind",
     ),
     Metric(
-        "fragmentation_KIND_QUANTITY", "", "low", "unasked part of the devices in use; below 0 where shared",
+        "fragmentation_KIND_QUANTITY", "", "low", "share of the devices in use that no job asks; below 0 where shared",
         "1 - ∫ amount asked by running jobs dt / ∫ installed on devices in use dt",
     ),
 )  # fmt: skip

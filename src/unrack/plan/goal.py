@@ -201,8 +201,8 @@ def is_time(metric: str) -> bool:
 
 def is_share(metric: str) -> bool:
     """True if a metric is a share, 0 to 1."""
-    known = EVERY_METRIC.get(metric)
-    return known is not None and known.unit == "" and known.summary.startswith("share")
+    known = entry_of(metric)
+    return known is not None and known.is_share
 
 
 def amount_text(metric: str, value: float) -> str:

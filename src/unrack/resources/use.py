@@ -28,6 +28,11 @@ class Metric(NamedTuple):
     # measures it on a :class:`unrack.metric.metric.Window`; only plug-ins say so, a metric each
     measure: Callable[[Any], float | None] | None = None
 
+    @property
+    def is_share(self) -> bool:
+        """True if it is shown in per cent."""
+        return self.unit == "" and self.summary.startswith("share")
+
 
 class Measured(NamedTuple):
     """What the metrics of a resource are measured of: a run in a window of time."""
@@ -188,7 +193,7 @@ def use_tables(
 
 def usual_tables(runs: Sequence[Kept], name: str, metrics: Sequence[Metric]) -> tuple[Table, ...]:
     """The tables of every quantity of a resource that jobs held, with those of its metrics that are shares."""
-    shares = {told.name: told.name for told in metrics if told.summary.startswith("share")}
+    shares = {told.name: told.name for told in metrics if told.is_share}
     held = dict.fromkeys(quantity for run in runs for quantity in run.claims["quantity"].unique(maintain_order=True))
     asked = [f"{name}.{quantity}" for quantity in held]
     return tuple(table for one in asked for table in use_tables(runs, one, one, "", shares))

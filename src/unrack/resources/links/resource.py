@@ -16,8 +16,10 @@ MEASURES = (
            "∫ claimed dt / (carried x window)"),
     Metric("peak_links", "", "low", "share of what a node's link carries that was claimed at most, of the fullest",
            "max claimed / carried"),
-    Metric("used_uplinks", "", "", "the same of the uplinks of racks", "∫ claimed dt / (carried x window)"),
-    Metric("peak_uplinks", "", "low", "the same of the uplinks of racks", "max claimed / carried"),
+    Metric("used_uplinks", "", "", "share of what uplinks carry that jobs claimed",
+           "∫ claimed dt / (carried x window)"),
+    Metric("peak_uplinks", "", "low", "share of what an uplink carries that was claimed at most",
+           "max claimed / carried"),
 )  # fmt: skip
 WORDS = (
     "In use: the mean share of what all of them carry that jobs claimed; fullest: the most at any time on one, above "
