@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.resources.contract import Usual, UsualResource
-from unrack.resources.use import Kept, Told, use_of, use_tables
+from unrack.resources.use import Kept, Metric, use_of, use_tables
 from unrack.steps import areas_of, each_of, held_between, levels, means, spells, summed
 
 USES = st.lists(
@@ -98,7 +98,7 @@ class Outside(UsualResource):
 
     name = "mine"
     title = "Mine"
-    metrics = (Told("used_mine", "", "", "share that jobs held", ""), Told("count_mine", "", "", "a number", ""))
+    metrics = (Metric("used_mine", "", "", "share that jobs held", ""), Metric("count_mine", "", "", "a number", ""))
 
     def installed(self, table: Any, nodes: Any, where: str) -> Any:
         """Nothing."""

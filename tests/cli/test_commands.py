@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from unrack.cli.main import main
-from unrack.cli.study.comparison import _cells
+from unrack.report.setting import RunFiles, Setting
+from unrack.report.table import cells_of, column_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
@@ -108,15 +109,21 @@ def test_a_bootstrap_that_the_study_does_not_carry_is_refused_before_anything_ru
 
 
 def test_cells_mark_no_policy_that_served_less_and_no_difference_that_may_be_noise() -> None:
-    def rows(*waits: float, served: float = 1.0) -> list[dict[str, object]]:
-        return [{"seed": k, "wait": wait, "served": served, "jobs_finished": 5} for k, wait in enumerate(waits)]
+    def runs(*waits: float, served: float = 1.0) -> tuple[RunFiles, ...]:
+        each = [{"wait_s_mean": wait, "served": served, "jobs_finished": 5} for wait in waits]
+        return tuple(RunFiles(Path(), {"seed": seed, "metrics": own}) for seed, own in enumerate(each))
 
-    group = {"idle": rows(1, 1, 1, served=0.5), "a": rows(10, 20, 31), "b": rows(11, 19, 31), "far": rows(90, 99, 110)}
-    cells = _cells(group, {"served": "high", "wait": "low"})
-    assert [cells[name][1].endswith("≈") for name in group] == [False, True, True, False]
-    assert not any("bold" in cells[name][1] for name in group)
-    assert cells["idle"][0] == "0.5 ± 0"
-    assert all("bold" in cells[name][0] for name in ("a", "b", "far"))
+    group = {
+        "idle": runs(1, 1, 1, served=0.99999),
+        "a": runs(10, 20, 31),
+        "b": runs(11, 19, 31),
+        "far": runs(90, 99, 110),
+    }
+    columns = [column_of(name, []) for name in ("served", "wait_s_mean")]
+    cells = cells_of(Setting("c", "w", {}, group), columns, group)
+    assert [cells[name][1].mark for name in group] == ["", "among", "among", ""]
+    assert cells["idle"][0].text == "99.99 ± 0"
+    assert [cells[name][0].mark for name in group] == ["", "best", "best", "best"]
 
 
 def test_run_as_json_prints_only_json(finished: Path) -> None:

@@ -13,9 +13,9 @@ from typer.testing import CliRunner, Result
 
 from unrack.cli.main import app
 from unrack.errors import InputError
-from unrack.plan.what_if.advice import as_asked, starts_of
 from unrack.plan.what_if.answer import Answer, Question, answer
 from unrack.plan.what_if.scene import StudySource, state_at
+from unrack.plan.what_if.starts import as_asked, starts_of
 from unrack.sim.simulate import prepared
 from unrack.study.input.inputs import Document
 

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.metric.estimate import estimate
+from unrack.metric.table import EVERY_METRIC
+from unrack.plan.goal import amount_text
 from unrack.plots.series import binned_integral, binned_mean, distribution, lanes
 from unrack.report.answer import answer
 from unrack.report.charts.canvas import MOST_ROWS_A_PAGE, budgets, gantt_data, pack_placements
@@ -330,3 +332,21 @@ def test_a_quantity_has_one_unit_in_all_columns_of_a_table():
     assert [column.unit for column in columns.values()] == ["h", "h", "d"], "a maximum is in the unit of what is shown"
     columns = columns_of({"wait_s_median": [300.0], "wait_s_max": [20 * 86_400.0]})
     assert [column.unit for column in columns.values()] == ["h", "h"]
+
+
+SHARES = (
+    "jobs_preempted", "jobs_cut", "nodes_switched_off", "missed_deadlines_high", "used_nvme", "stranded_memory_rack",
+    "asked_nvme_bandwidth_mb_s", "fragmentation_nvme_capacity_mb", "peak_uplinks", "memory_overcommit_max",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_a_share_is_in_per_cent_in_tables_and_in_goals(name):
+    assert (column_of(name, [0.25]).unit, column_of(name, [0.25]).text(0.25)) == ("%", "25")
+    assert amount_text(name, 0.25) == "25 %"
+
+
+def test_what_is_no_share_is_not_in_per_cent():
+    for metric in EVERY_METRIC.values():
+        assert (column_of(metric.name, []).unit == "%") == metric.is_share, metric.name
+    assert column_of("jobs_hit_mean", [0.25]).unit != "%"

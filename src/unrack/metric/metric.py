@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
-from unrack.kernels.arrays import Floats
+from unrack.resources.use import Metric as Metric
 from unrack.steps import areas_of
 from unrack.units import SECOND_US
-
-
-class Metric(NamedTuple):
-    """A metric."""
-
-    name: str  # its column in ``summary.csv``
-    unit: str  # of its value; ``""``: a plain number
-    better: Literal["low", "high", ""]  # ``"low"``, ``"high"`` or ``""`` where neither is better
-    summary: str  # one line of words
-    formula: str  # how it is computed, in the notation of ``docs/metrics.md``
-    # measures it on a :class:`unrack.metric.metric.Window`; only plug-ins say so, a metric each
-    measure: Callable[[Any], float | None] | None = None
 
 
 def by_name(*metrics: Metric) -> dict[str, Metric]:
@@ -92,10 +78,6 @@ class Window:
     def inside(self, table: str) -> pl.DataFrame:
         """The rows of a table with a time in the window."""
         return self.tables[table].filter(pl.col("time_s").is_between(self.start_s, self.end_s))
-
-    def lengths(self, times: Floats) -> Floats:
-        """float64[times]: for how long in the window each value of a step function holds, until the next time."""
-        return np.diff(np.clip(np.append(times, np.inf), self.start_s, max(self.start_s, self.end_s)))
 
 
 def number(value: object) -> float | None:

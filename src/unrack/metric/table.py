@@ -6,7 +6,7 @@ import inspect
 import re
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, cast
+from typing import Any
 
 import polars as pl
 
@@ -38,6 +38,7 @@ from unrack.metric.metric import STATISTICS, Metric, Window, by_name, measures, 
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
 from unrack.resources.table import RESOURCES, resource_of
+from unrack.resources.use import Measured
 from unrack.steps import areas_of, largest
 
 
@@ -45,13 +46,10 @@ class _OfResources(Mapping[str, Metric]):
     """The metrics of all resources that there are, also of plug-ins."""
 
     def __getitem__(self, name: str) -> Metric:
-        told = next((told for one in RESOURCES.values() for told in one.metrics if told.name == name), None)
-        if told is None:
-            raise KeyError(name)
-        return Metric(told.name, told.unit, cast(Literal["low", "high", ""], told.better), told.summary, told.formula)
+        return {one.name: one for resource in RESOURCES.values() for one in resource.metrics}[name]
 
     def __iter__(self) -> Iterator[str]:
-        return (told.name for one in RESOURCES.values() for told in one.metrics)
+        return (one.name for resource in RESOURCES.values() for one in resource.metrics)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -68,7 +66,7 @@ def resource_metrics(window: Window) -> dict[str, float | None]:
         own = tables["claims"].filter(pl.col("resource") == name)
         with blamed(f"the resource {name}, measure,"):
             values |= resource_of(name).measure(
-                installed, own, tables["jobs"], window.start_s, window.end_s, tables["placements"]
+                Measured(installed, own, tables["jobs"], tables["placements"], window.start_s, window.end_s)
             )
     return values
 
@@ -115,7 +113,7 @@ METRICS = by_name(
         "count / jobs submitted in the window",
     ),
     Metric(
-        "missed_deadlines_high", "", "low", "jobs of high priority that miss their deadline, as a share of all",
+        "missed_deadlines_high", "", "low", "share of the jobs that are of high priority and miss their deadline",
         "count with priority > 0 / jobs submitted in the window",
     ),
     Metric(
@@ -130,7 +128,7 @@ METRICS = by_name(
 KIND_METRICS = by_name(
     Metric("used_KIND", "", "", "share of the devices in use", "∫ devices in use dt / (devices x window)"),
     Metric(
-        "asked_KIND_QUANTITY", "", "high", "asked by running jobs over installed; above 1 where it is shared",
+        "asked_KIND_QUANTITY", "", "high", "share of what is installed that running jobs ask for; above 1 where shared",
         "∫ amount asked by running jobs dt / (installed x window)",
     ),
     Metric(
@@ -146,7 +144,7 @@ KIND_METRICS = by_name(
         "∫ stranded devices dt / (devices x window); enough = fewest cores of a job that asks for the kind",
     ),
     Metric(
-        "fragmentation_KIND_QUANTITY", "", "low", "unasked part of the devices in use; below 0 where shared",
+        "fragmentation_KIND_QUANTITY", "", "low", "share of the devices in use that no job asks; below 0 where shared",
         "1 - ∫ amount asked by running jobs dt / ∫ installed on devices in use dt",
     ),
 )  # fmt: skip

@@ -7,12 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from unrack.facts import Fact, table
 from unrack.plan.answer import answer
 from unrack.plan.chart import chart
 from unrack.plan.decided import share_text, shown, values_text
@@ -125,18 +125,14 @@ class Planned:
         return f"<plan for {goals}: {said}>"
 
     def _repr_html_(self) -> str:
-        heads = ("policy", "cluster", "it takes", f"cost, {self.found['currency']}")
         rows = []
         for line in self.lines:
-            takes, cost = "nothing that was tried", "–"
+            takes = "nothing that was tried"
             if (own := line["answer"]) is not None:
-                takes = values_text(own["values"], self.found["labels"])
-                cost = f"{own['cost']['total']:,.0f}"
-            cells = "".join(f"<td>{escape(cell)}</td>" for cell in (line["policy"], line["cluster"], takes))
-            rows.append(f"<tr>{cells}<td style='text-align:right'>{cost}</td></tr>")
-        names = "".join(f"<th>{escape(head)}</th>" for head in heads)
-        goals = escape(" and ".join(self.found["goals"]))
-        return f"<table><caption>{goals}</caption><tr>{names}</tr>{''.join(rows)}</table>"
+                cost = f"{own['cost']['total']:,.0f} {self.found['currency']}"
+                takes = f"{values_text(own['values'], self.found['labels'])}, {cost}"
+            rows.append(Fact(f"{line['policy']} on {line['cluster']}", takes))
+        return table("Plan", " and ".join(self.found["goals"]), rows)
 
 
 def plan_study(

@@ -122,7 +122,7 @@ def missed_text(rule: GoalRule, goals: Sequence[Goal], system: Mapping[str, Any]
     words = [_goal_text(goal, own, len(missed)) for goal, own in pairs if own["missed_on"]]
     count = f"{system['seeds']} seed{'s' * (system['seeds'] > 1)} run"
     if rule.share is None:
-        return _mean_text(rule, goals, system)
+        return _mean_text(goals, system)
     if rule.seeds == 1:
         head = "on the one seed"
     elif rule.confidence is None:
@@ -149,7 +149,7 @@ def _goal_text(goal: Goal, own: Mapping[str, Any], missed: int) -> str:
     return f"{goal.metric} is {values}{where}, where {_want(goal)} is wanted{by}"
 
 
-def _mean_text(rule: GoalRule, goals: Sequence[Goal], system: Mapping[str, Any]) -> str:
+def _mean_text(goals: Sequence[Goal], system: Mapping[str, Any]) -> str:
     words = []
     for goal, own in zip(goals, system["goals"], strict=True):
         if goal.unasked and own["missed_on"]:

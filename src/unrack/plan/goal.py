@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from unrack.errors import InputError, nearest
-from unrack.metric.table import EVERY_METRIC
+from unrack.metric.table import EVERY_METRIC, entry_of
 from unrack.units import SECOND_US, seconds_text, time_us
 
 COMPARISONS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
@@ -172,10 +172,7 @@ def known_metric(name: str) -> bool:
     >>> known_metric("used_nvme"), known_metric("utilisation_cores"), known_metric("waits")
     (True, True, False)
     """
-    if name in EVERY_METRIC or name == COST:
-        return True
-    patterns = (re.sub(r"[A-Z]+", r"[\\w.-]+", one) for one in EVERY_METRIC if re.search(r"[A-Z]{2}", one))
-    return any(re.fullmatch(pattern, name) for pattern in patterns)
+    return name == COST or entry_of(name) is not None
 
 
 def _value(metric: str, text: str, where: str, whole: str) -> float:
@@ -204,8 +201,8 @@ def is_time(metric: str) -> bool:
 
 def is_share(metric: str) -> bool:
     """True if a metric is a share, 0 to 1."""
-    known = EVERY_METRIC.get(metric)
-    return known is not None and known.unit == "" and known.summary.startswith("share")
+    known = entry_of(metric)
+    return known is not None and known.is_share
 
 
 def amount_text(metric: str, value: float) -> str:

@@ -114,49 +114,39 @@ def _rectangles(placements: pl.DataFrame, cores: Ints, most: int) -> tuple[pl.Da
 
 def _values(rows: pl.DataFrame, jobs: pl.DataFrame, cores: Ints, size: int, colour: str) -> list[dict[str, Any]]:
     """A row a rectangle, in the unit of the axis and in nodes; parts of several nodes are a rectangle a node."""
-    start, end = (rows[name].cast(pl.Float64).to_numpy() for name in ("start_s", "end_s"))
-    first, nodes, asked = (rows[name].cast(pl.Int64).to_numpy() for name in ("first_node", "nodes", "cores_per_node"))
-    of = np.repeat(np.arange(len(rows)), rows["drawn"].to_numpy())
-    within = np.arange(len(of)) - np.searchsorted(of, of)
-    alone = rows["drawn"].to_numpy()[of] == nodes[of]
-    node, count = first[of] + within, np.where(alone, 1, nodes[of])
-    lower, tall = lanes(start[of], end[of], node, count, asked[of], np.maximum(cores, 1))
-    known = rows.select("job", "outcome").join(
-        jobs.select("job", *(name for name in ("wait_s", "user", "app") if name in jobs.columns)),
-        on="job", how="left", maintain_order="left",
+    known = jobs.select("job", *(name for name in ("wait_s", "user", "app") if name in jobs.columns))
+    missing = (pl.lit(None, pl.String).alias(name) for name in ("wait_s", "user", "app") if name not in known.columns)
+    last, place = pl.col("first_node") + pl.col("nodes") - 1, pl.int_ranges(0, "drawn", dtype=pl.Int64)
+    parts = (
+        rows.with_columns(place.alias("node"), hue=(pl.int_range(pl.len()) * 7 % len(PALETTE)).cast(pl.String))
+        .explode("node")
+        .join(known.with_columns(missing), on="job", how="left", maintain_order="left")
+        .with_columns(
+            pl.col("start_s", "end_s").cast(pl.Float64), pl.col("node") + pl.col("first_node"),
+            count=pl.when(pl.col("drawn") == pl.col("nodes")).then(1).otherwise("nodes").cast(pl.Int64),
+            hue=pl.col("hue" if colour == "job" else colour).cast(pl.String).replace("", None).fill_null("not known"),
+        )
     )  # fmt: skip
-    columns = [known[name].to_list() if name in known.columns else [None] * len(known)
-               for name in ("job", "outcome", "wait_s", "user", "app")]  # fmt: skip
-    told = []
-    for i, (job, outcome, wait_s, user, app) in enumerate(zip(*columns, strict=True)):
-        low, last = int(first[i]), int(first[i] + nodes[i]) - 1
-        named = {"user": user, "app": app, "outcome": outcome}
-        told.append({
-            "job": str(job), "x": round(start[i] / size, 6), "x2": round(end[i] / size, 6), "cores": int(asked[i]),
-            "outcome": outcome, "nodes": str(low) if last == low else f"{low}–{last}",
-            "wait_s": None if wait_s is None else float(f"{wait_s:.6g}"),
-            "hue": str(i * 7 % len(PALETTE)) if colour == "job" else str(named[colour] or "not known"),
-        })  # fmt: skip
-    found = []
-    for row, low, high, bottom, height in zip(
-        of.tolist(), node.tolist(), (node + count).tolist(), lower.tolist(), tall.tolist(), strict=True
-    ):
-        part = (low, high) if height == 255 else (low + bottom / 255, low + (bottom + height) / 255)
-        found.append({**told[row], "y": round(part[0], 4), "y2": round(part[1], 4)})
-    if colour != "job":
-        _gather(found)
-    return found
-
-
-def _gather(rows: list[dict[str, Any]]) -> None:
-    area: dict[str, float] = {}
-    for row in rows:
-        area[row["hue"]] = area.get(row["hue"], 0.0) + (row["x2"] - row["x"]) * (row["y2"] - row["y"])
-    named = sorted(area, key=lambda name: (-area[name], name))
-    if len(named) > _MOST_NAMES:
-        kept = set(named[: _MOST_NAMES - 1])
-        for row in rows:
-            row["hue"] = row["hue"] if row["hue"] in kept else "all others"
+    start, end, node, count = (parts[name].to_numpy() for name in ("start_s", "end_s", "node", "count"))
+    asked = parts["cores_per_node"].cast(pl.Int64).to_numpy()
+    bottom, tall = lanes(start, end, node, count, asked, np.maximum(cores, 1))
+    whole, low = pl.Series(tall == 255), pl.Series(bottom / 255)
+    high = pl.when(whole).then("count").otherwise(low + pl.Series(tall / 255))
+    found = parts.select(
+        pl.col("job").cast(pl.String), (pl.col("start_s") / size).round(6).alias("x"),
+        (pl.col("end_s") / size).round(6).alias("x2"), pl.col("cores_per_node").alias("cores"), "outcome",
+        pl.when(pl.col("nodes") == 1).then(pl.col("first_node").cast(pl.String))
+        .otherwise(pl.format("{}–{}", "first_node", last)).alias("nodes"),
+        pl.col("wait_s").cast(pl.Float64).round_sig_figs(6), "hue",
+        (pl.col("node") + pl.when(whole).then(0).otherwise(low)).cast(pl.Float64).round(4).alias("y"),
+        (pl.col("node") + high).cast(pl.Float64).round(4).alias("y2"),
+    )  # fmt: skip
+    area = (pl.col("x2") - pl.col("x")) * (pl.col("y2") - pl.col("y"))
+    named = found.group_by("hue").agg(area.sum().alias("area")).sort("area", "hue", descending=[True, False])["hue"]
+    if colour != "job" and len(named) > _MOST_NAMES:
+        kept = pl.col("hue").is_in(named.head(_MOST_NAMES - 1).implode())
+        found = found.with_columns(pl.when(kept).then("hue").otherwise(pl.lit("all others")).alias("hue"))
+    return found.to_dicts()
 
 
 def _colour(alt: Any, values: list[dict[str, Any]], colour: str) -> Any:

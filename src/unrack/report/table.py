@@ -11,7 +11,7 @@ from unrack.metric.estimate import Mark
 from unrack.metric.kinds.jobs import FAILURE_METRICS, PREEMPTION_METRICS, SIZE_METRICS
 from unrack.metric.kinds.memory import TIER_METRICS, USE_METRICS
 from unrack.metric.metric import STATISTICS
-from unrack.metric.table import KIND_METRICS, RESOURCE_METRICS, entry_of
+from unrack.metric.table import KIND_METRICS, entry_of
 from unrack.report.setting import RunFiles, Setting
 from unrack.units import time_unit
 
@@ -24,26 +24,6 @@ SHORT = (
 """The columns that a table shows until all are asked for."""
 
 _UNITS = (("_jobs_per_h", "jobs/h"), ("_s", "s"), ("_mb", "MB"), ("_h", "h"))
-_PERCENT = (
-    "utilisation",
-    "missed_deadlines",
-    "bound_missed_deadlines",
-    "used_",
-    "asked_",
-    "stranded_",
-    "fragmentation_",
-    "remote_share",
-    "nodes_lending",
-    "memory_only_nodes",
-    "jobs_remote",
-    "memory_used",
-    "memory_held_unused",
-    "memory_overcommit_max",
-    "jobs_out_of_memory",
-    "slo_broken_",
-    "servers_rejected",
-    "served",
-)
 _DEVICE_LABELS = {
     "used": "{} in use", "asked": "{} asked", "composition_size": "{} devices a composition",
     "sharing": "jobs a {} composition", "stranded": "{} stranded", "fragmentation": "{} fragmentation",
@@ -86,6 +66,8 @@ class Column:
 
     def text(self, value: float | None, half: float | None = None) -> str:
         """The value in ``unit``, to about four digits, ± ``half`` if that is given; a dash for ``None``."""
+        if value is not None and self.name == "served" and value < 1:
+            value = min(value, 0.9999)  # never rounded up to all
         text = number_text(None if value is None else value * self.factor)
         return text if value is None or half is None else f"{text} ± {number_text(half * self.factor)}"
 
@@ -151,8 +133,7 @@ def column_of(name: str, values: Iterable[float | None]) -> Column:
     factor = 1.0
     if known is not None and unit in label.split() and known.name in (*TIER_METRICS, *KIND_METRICS):
         unit = ""
-    is_share = known is not None and known.name in RESOURCE_METRICS and known.summary.startswith("share")
-    if is_share or name.startswith(_PERCENT):
+    if known is not None and known.is_share:
         unit, factor = "%", 100.0
     elif unit == "s":
         unit, seconds = time_unit(value for value in values if value is not None)

@@ -13,14 +13,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import polars as pl
 
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.reasons import Reason
 from unrack.resources.numbers import NodeSets as NodeSets
 from unrack.resources.numbers import Window as Window
 from unrack.resources.numbers import node_ids
-from unrack.resources.use import Kept, Table, Told, usual_tables
+from unrack.resources.use import Kept, Measured, Metric, Table, usual_tables
 
 TASK_NODE, HOME, DEVICES = range(3)
 """Columns of pooled devices as resources see them: the node of the task, the node where they sit, and how many."""
@@ -297,7 +296,7 @@ class Resource(Protocol):
         """The heading of its section of the report."""
 
     @property
-    def metrics(self) -> tuple[Told, ...]:
+    def metrics(self) -> tuple[Metric, ...]:
         """What :meth:`measure` gives; a name may have QUANTITY in it."""
 
     def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:
@@ -309,16 +308,8 @@ class Resource(Protocol):
             It says something impossible.
         """
 
-    def measure(
-        self,
-        installed: Installed,
-        claims: pl.DataFrame,
-        jobs: pl.DataFrame,
-        start_s: float,
-        end_s: float,
-        placements: pl.DataFrame | None = None,
-    ) -> dict[str, float | None]:
-        """The metrics of a run over a window of time, from its tables; of that of claims its own rows."""
+    def measure(self, run: Measured) -> dict[str, float | None]:
+        """The metrics of a run over a window of time."""
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """What the report shows of the runs of one setting; none: nothing."""
@@ -343,21 +334,13 @@ class UsualResource(ABC):
 
     name: str
     title: str
-    metrics: tuple[Told, ...] = ()
+    metrics: tuple[Metric, ...] = ()
 
     @abstractmethod
     def installed(self, table: Any, nodes: Nodes, where: str) -> Installed:
         """See :meth:`Resource.installed`."""
 
-    def measure(
-        self,
-        installed: Installed,
-        claims: pl.DataFrame,
-        jobs: pl.DataFrame,
-        start_s: float,
-        end_s: float,
-        placements: pl.DataFrame | None = None,
-    ) -> dict[str, float | None]:
+    def measure(self, run: Measured) -> dict[str, float | None]:
         """No metrics."""
         return {}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from unrack.kernels.arrays import Floats
+from unrack.kernels.arrays import Floats, Ints
 from unrack.steps import held_between, means
 from unrack.units import seconds_text
 
@@ -17,14 +17,33 @@ if TYPE_CHECKING:
     from unrack.resources.contract import Nodes
 
 
-class Told(NamedTuple):
-    """A metric: name, unit, ``"low"``, ``"high"`` or ``""`` as what is better, a line of words, and the formula."""
+class Metric(NamedTuple):
+    """A metric."""
 
-    name: str
-    unit: str
-    better: str
-    summary: str
-    formula: str
+    name: str  # its column in ``summary.csv``; QUANTITY in it stands for each of a resource's
+    unit: str  # of its value; ``""``: a plain number
+    better: Literal["low", "high", ""]  # ``"low"``, ``"high"`` or ``""`` where neither is better
+    summary: str  # one line of words
+    formula: str  # how it is computed, in the notation of ``docs/metrics.md``
+    # measures it on a :class:`unrack.metric.metric.Window`; only plug-ins say so, a metric each
+    measure: Callable[[Any], float | None] | None = None
+
+    @property
+    def is_share(self) -> bool:
+        """True if it is shown in per cent."""
+        return self.unit == "" and self.summary.startswith("share")
+
+
+class Measured(NamedTuple):
+    """What the metrics of a resource are measured of: a run in a window of time."""
+
+    installed: Any  # what :meth:`Resource.installed` gave
+    claims: pl.DataFrame  # the rows of the table of claims that are of the resource
+    jobs: pl.DataFrame
+    placements: pl.DataFrame
+    # the window, s
+    start_s: float
+    end_s: float
 
 
 class Kept(NamedTuple):
@@ -163,15 +182,18 @@ def use_tables(
     if not rows:
         return ()
     first = {run.policy: run.claims.filter(pl.col("quantity") == quantity) for run in reversed(runs)}
-    lines = {name: _over_time(claims) for name in list(dict.fromkeys(run.policy for run in runs))[: len(COLOURS)]
-             if (claims := first[name]).height}  # fmt: skip
+    lines = {}
+    for name in list(dict.fromkeys(run.policy for run in runs))[: len(COLOURS)]:
+        if (claims := first[name]).height:
+            times, level = held_between(claims, claims["start_s"].to_numpy().min(), claims["end_s"].to_numpy().max())
+            lines[name] = times, level[:-1]
     head = ("policy", "jobs", "held at most", *metrics, spent[0], "waited", "not served")
     return (Table(title, f"{words} {WAITED}", head, rows, picture(lines, "held") if lines else ""),)
 
 
-def usual_tables(runs: Sequence[Kept], name: str, metrics: Sequence[Told]) -> tuple[Table, ...]:
+def usual_tables(runs: Sequence[Kept], name: str, metrics: Sequence[Metric]) -> tuple[Table, ...]:
     """The tables of every quantity of a resource that jobs held, with those of its metrics that are shares."""
-    shares = {told.name: told.name for told in metrics if told.summary.startswith("share")}
+    shares = {told.name: told.name for told in metrics if told.is_share}
     held = dict.fromkeys(quantity for run in runs for quantity in run.claims["quantity"].unique(maintain_order=True))
     asked = [f"{name}.{quantity}" for quantity in held]
     return tuple(table for one in asked for table in use_tables(runs, one, one, "", shares))
@@ -192,24 +214,18 @@ def _waits(runs: Sequence[Kept], asked: str) -> tuple[str, str]:
     return seconds_text(waits) if isinstance(waits, float) else "–", f"{lost:,.0f}"
 
 
-def _over_time(claims: pl.DataFrame) -> tuple[Floats, Floats]:
-    begin, end = float(claims["start_s"].min()), float(claims["end_s"].max())  # type: ignore[arg-type]  # of floats
-    times, level = held_between(claims, begin, end)
-    edges = np.linspace(begin, max(end, begin + 1e-9), PIECES + 1)
-    return edges, means(times, level[:-1], edges)
-
-
-def picture(lines: Mapping[str, tuple[Floats, Floats]], unit: str) -> str:
+def picture(lines: Mapping[str, tuple[Floats, Floats | Ints]], unit: str) -> str:
     """A line a policy over time, as SVG; at most as many policies as there are colours.
 
-    ``lines``: policy → the edges of its pieces of time (s), and the value in each, one less; ``unit``: what the values
-    are of.
+    ``lines``: policy → a step function: times (s), and the value from each until the next, one less; ``unit``: what the
+    values are of.
     """
-    begin = min(float(edges[0]) for edges, _ in lines.values())
-    end = max(float(edges[-1]) for edges, _ in lines.values())
-    most = max(float(values.max()) for _, values in lines.values())
+    drawn = {policy: _pieces(*steps) for policy, steps in lines.items()}
+    begin = min(float(edges[0]) for edges, _ in drawn.values())
+    end = max(float(edges[-1]) for edges, _ in drawn.values())
+    most = max(float(values.max()) for _, values in drawn.values())
     scale, marks, low = (WIDTH / max(end - begin, 1e-9), HEIGHT / max(most, 1e-9)), [], LINE + HEIGHT
-    for i, ((policy, (edges, values)), colour) in enumerate(zip(lines.items(), COLOURS, strict=False)):
+    for i, ((policy, (edges, values)), colour) in enumerate(zip(drawn.items(), COLOURS, strict=False)):
         x, y = np.repeat(LEFT + (edges - begin) * scale[0], 2)[1:-1], np.repeat(low - values * scale[1], 2)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
         words = escape(f"{policy}: {values.mean():,.2f} {unit} on average")
@@ -227,6 +243,12 @@ def picture(lines: Mapping[str, tuple[Floats, Floats]], unit: str) -> str:
         f'<text x="{LEFT + WIDTH}" y="{low + 14}" text-anchor="end">{seconds_text(end)}</text>'
     )
     return framed(LEFT + WIDTH + 8, low + (len(marks) + 1) * LINE + 8, STYLE, f"{axes}{''.join(marks)}")
+
+
+def _pieces(times: Floats, values: Floats | Ints) -> tuple[Floats, Floats]:
+    """The edges of equal pieces of time, and the mean in each."""
+    edges = np.linspace(times[0], max(times[-1], times[0] + 1e-9), PIECES + 1)
+    return edges, means(times, values, edges)
 
 
 def framed(width: int, height: int, style: str, inside: str) -> str:

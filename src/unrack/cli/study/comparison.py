@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -17,11 +15,6 @@ from unrack.facts import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-    from unrack.metric.bootstrap import Resampled
-    from unrack.metric.estimate import Estimate
-    from unrack.report.table import Column
-    from unrack.study.grid import Study
 
 
 BORDER = 3
@@ -150,67 +143,55 @@ MOST_ROWS = 40
 """Longer tables are left to the report."""
 SAID = ("s", "min", "h", "d", "%")
 """Units that headings name; the others are plain from the words."""
-TIMES = ("s", "min", "h", "d")
 WIDTH_OF_A_PIPE = 160
 """A pipe has no width."""
 
 
-def show(
-    study: Study, rows: list[dict[str, Any]], elsewhere: str, directory: Path, bootstrap: float | None = None
-) -> None:
+def show(directory: Path, elsewhere: str, bootstrap: float | None = None) -> None:
     """Compare the policies, the best of each column in bold, in a pipe with a star; long ones are left to the report.
 
-    ``rows`` are those of ``summary.csv``; ``elsewhere``: where to find what there is no room for; ``directory``: where
-    the runs are kept; ``bootstrap``: as of :func:`unrack.report.setting.settings_of`.
+    ``directory``: of the finished study; ``elsewhere``: where to find what there is no room for; ``bootstrap``: as of
+    :func:`unrack.report.setting.settings_of`.
     """
-    swept = list(study.runs[0].parameters)
-    groups: dict[tuple[Any, ...], dict[str, list[dict[str, Any]]]] = {}
-    for row in rows:
-        key = tuple(str(row[part]) for part in ("cluster", "workload", *swept))
-        groups.setdefault(key, {}).setdefault(f"{row['policy']}{row.get('world') or ''}", []).append(row)
-    if sum(map(len, groups.values())) > MOST_ROWS:
-        typer.echo(f"{counted(len(rows), 'run')}: see {elsewhere}")
-        return
     from rich.console import Console
     from rich.markup import escape
 
-    from unrack.metric.table import EVERY_METRIC
-    from unrack.report.setting import interval_words
-    from unrack.report.table import columns_of
+    from unrack.report.setting import read_finished, settings_of
+    from unrack.report.table import cells_of, columns_of
     from unrack.study.swept import swept_labels
 
-    heads = [key for key in ("cluster", "workload", "world") if len({str(row.get(key)) for row in rows}) > 1]
-    heads += [*swept, "policy"]
-    terminal, width = Console().is_terminal, width_or(WIDTH_OF_A_PIPE)
+    study = read_finished(directory)
+    settings = settings_of(study.runs, study.table, bootstrap)
+    if sum(len(setting.runs) for setting in settings) > MOST_ROWS:
+        typer.echo(f"{counted(len(study.runs), 'run')}: see {elsewhere}")
+        return
+    rows = [run.metrics for run in study.runs]
     known = {name: words for name, words in OF_SOME.items() if any(row.get(name) is not None for row in rows)}
     unserved = {"served": "served"} if any((row.get("served") or 0) < 1 for row in rows) else {}
     titles = {**unserved, **known, **SHOWN}
-    columns = columns_of({name: [row.get(name) for row in rows] for name in titles})
+    columns = list(columns_of({name: [row.get(name) for row in rows] for name in titles}).values())
+    terminal, width = Console().is_terminal, width_or(WIDTH_OF_A_PIPE)
+    marks = {"best": "[bold green]{}[/]" if terminal else "{} *", "among": "{} ≈", "": "{}"}
+    places = [key for key in ("cluster", "workload") if len({getattr(setting, key) for setting in settings}) > 1]
+    swept = list(settings[0].parameters)
+    most = max(setting.seeds for setting in settings)
     table: list[tuple[list[str], list[str]]] = []
-    most = max(len(own) for group in groups.values() for own in group.values())
-    intervals: dict[str, None] = {}
-    for group in groups.values():
-        resampled = {} if bootstrap is None else _resampled(group, directory, bootstrap)
-        intervals[interval_words(map(len, group.values()), resampled)] = None
-        better: dict[str, str] = {name: EVERY_METRIC[name].better for name in titles}
-        cells = _cells(group, better, columns, "[bold green]{}[/]" if terminal else "{} *", resampled)
-        for policy, own in group.items():
-            own_names = [escape("" if own[0].get(head) is None else str(own[0][head])) for head in heads]
-            own_names[-1] += f" ({len(own)} of {counted(most, 'seed')})" if len(own) < most else ""
-            table.append((own_names, cells[policy]))
-    metrics = [
-        Heading(title, columns[name].unit if columns[name].unit in SAID else "") for name, title in titles.items()
-    ]
-    labels = swept_labels(swept, study.resolved)
-    names = [escape(labels.get(head, head)) for head in heads]
-    found, left_out = drawn(names, metrics, table, width)
-    found.title = escape(study.question or study.name)
+    for setting in settings:
+        where = [getattr(setting, key) for key in places] + [setting.parameters[key] for key in swept]
+        for policy, cells in cells_of(setting, columns, setting.runs).items():
+            seeds = len(setting.runs[policy])
+            some = f" ({seeds} of {counted(most, 'seed')})" if seeds < most else ""
+            names = [escape(str(name)) for name in (*where, policy)]
+            table.append(([*names[:-1], names[-1] + some], [marks[cell.mark].format(cell.text) for cell in cells]))
+    metrics = [Heading(titles[own.name], own.unit if own.unit in SAID else "") for own in columns]
+    labels = swept_labels(swept, study.table)
+    found, left_out = drawn([*places, *(escape(labels[key]) for key in swept), "policy"], metrics, table, width)
+    found.title = escape(str(study.table.get("question") or study.table.get("name") or ""))
     Console(width=width).print(found)
     sign = "bold" if terminal else "*"
-    words = "; ".join(filter(None, intervals))
-    sure = " for these jobs (one seed)"
-    if words:
-        sure = ", its difference to the others is more than noise; ≈: not told apart from the best"
+    words = "; ".join(dict.fromkeys(setting.intervals for setting in settings if setting.intervals))
+    sure = ", its difference to the others is more than noise; ≈: not told apart from the best"
+    sure = sure if words else " for these jobs (one seed)"
     typer.echo(f"{sign}: best{sure}" + ("; rows that served less are not compared" if unserved else ""))
     if bootstrap is not None:
         typer.echo(f"±: {words}, the same draws for every policy")
@@ -222,59 +203,3 @@ def show(
     if left_out:
         plural = "s" if len(left_out) > 1 else ""
         typer.echo(f"{len(left_out)} column{plural} more in {elsewhere}: {', '.join(left_out)}")
-
-
-def _resampled(group: dict[str, list[dict[str, Any]]], directory: Path, bootstrap: float) -> dict[str, Resampled]:
-    from unrack.report.setting import RunFiles, resampled_runs
-
-    def files(row: dict[str, Any]) -> RunFiles:
-        names = {key: {"name": row[key]} for key in ("cluster", "workload")}
-        return RunFiles(directory / "runs" / row["run"], {**row, **names, "id": row["run"], "metrics": row})
-
-    return resampled_runs({policy: list(map(files, own)) for policy, own in group.items()}, bootstrap)
-
-
-def _cells(
-    group: dict[str, list[dict[str, Any]]],
-    better: dict[str, str],
-    columns: Mapping[str, Column] = MappingProxyType({}),
-    best: str = "[bold green]{}[/]",
-    drawn: Mapping[str, Resampled] = MappingProxyType({}),
-) -> dict[str, list[str]]:
-    """Policy → a cell a metric: the mean over its seeds, marked as :mod:`unrack.metric.estimate` says.
-
-    ``columns``: those of the report, for the units of times and how they are written; ``best``: how the best is marked;
-    ``drawn``: what policies give where time is resampled.
-    """
-    from unrack.metric.estimate import ComparedRow, marks, served_less, world_of
-
-    entries = {
-        policy: ComparedRow({row["seed"]: row for row in own}, world_of(own[0]), drawn.get(policy))
-        for policy, own in group.items()
-    }
-    less = served_less(entries)
-    cells: dict[str, list[str]] = {policy: [] for policy in group}
-    for name, way in better.items():
-        marked = marks(entries, name, way, less)
-        for policy, entry in entries.items():
-            value = entry.estimate(name)
-            column = columns.get(name)
-            text = "–" if value is None else _text(value, column, name == "served")
-            mark = marked.get(policy, "")
-            cells[policy].append(best.format(text) if mark == "best" else f"{text} ≈" if mark else text)
-    return cells
-
-
-def _text(value: Estimate, column: Column | None, share: bool) -> str:
-    several = value.count > 1
-    if column is not None and column.unit in TIMES:
-        return column.text(value.mean, value.half if several else None)
-    factor = 1.0 if column is None else column.factor
-    return _number(value.mean, factor, share) + (f" ± {_number(value.half, factor)}" if several else "")
-
-
-def _number(value: float, factor: float = 1.0, share: bool = False) -> str:
-    if share and value < 1:  # never rounded up to all
-        return f"{factor * math.floor(value * 10_000) / 10_000:.4g}"
-    value *= factor
-    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"

@@ -296,7 +296,7 @@ def _tell(
         written = {"directory": str(directory), "report": str(page) if page else None}
         print_json({**written, "notes": notes, "runs": rows, **({"failed": lost} if lost else {})}, None)
         return
-    show(loaded, rows, "the report" if page else "summary.csv", directory, length_s)
+    show(directory, "the report" if page else "summary.csv", length_s)
     print_lines(f"note: {line}" for line in notes)
     typer.echo(f"report: {page}" if page else f"results: {directory}")
 

@@ -61,11 +61,11 @@ USE_METRICS = by_name(
         "∫ MB used dt / (installed MB x window)",
     ),
     Metric(
-        "memory_held_unused", "", "low", "part of the memory held by jobs that they did not use",
+        "memory_held_unused", "", "low", "share of the memory held by jobs that they did not use",
         "1 - ∫ MB used dt / ∫ MB held dt",
     ),
     Metric(
-        "memory_overcommit_max", "", "", "memory asked by running jobs over what is installed, at most",
+        "memory_overcommit_max", "", "", "share of the installed memory that running jobs ask for, at most",
         "max MB asked / installed MB",
     ),
     Metric(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -13,7 +13,8 @@ from unrack.core import Core
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.state import HELD, QUEUED, REJECTED
 from unrack.plan.what_if.nodes import more_like
-from unrack.plan.what_if.scene import SOON_US, Change, Columns, Scene, StudySource, columns_of, with_jobs, without
+from unrack.plan.what_if.scene import Change, Columns, Scene, StudySource, columns_of, with_jobs, without
+from unrack.plan.what_if.starts import Starts, others_of, starts_of
 from unrack.reasons import Code, Reason
 from unrack.sim.explained.waits import Waits
 from unrack.sim.guard import PolicyAtWork
@@ -85,19 +86,6 @@ class Look(NamedTuple):
     ahead: int  # how many jobs wait before it then
 
 
-class Starts(NamedTuple):
-    """When each job of a scene starts, µs."""
-
-    ids: tuple[str, ...]
-    start_us: Ints  # int64[jobs]: ``NEVER_US``: never
-    reasons: Mapping[str, Reason]  # why never
-
-    def of(self, jobs: Sequence[str]) -> list[int]:
-        """When some jobs start, by their ids."""
-        found = dict(zip(self.ids, self.start_us.tolist(), strict=True))
-        return [found[job] for job in jobs]
-
-
 class _SeenError(Exception):
     """Ends a run when it is known why jobs wait."""
 
@@ -131,11 +119,6 @@ class _Watch:
             raise _SeenError
 
 
-def as_asked(scene: Scene) -> Scene:
-    """The scene in which every job runs for as long as it asks."""
-    return replace(scene, jobs=replace(scene.jobs, work_us=scene.jobs.request_us.copy()))
-
-
 def look(scene: Scene, jobs: Sequence[int]) -> Look:
     """Simulate until it is known why some jobs wait, or all have started; errors are those of simulations."""
     with PolicyAtWork(scene.policy):
@@ -145,16 +128,6 @@ def look(scene: Scene, jobs: Sequence[int]) -> Look:
             kernel.run(after_round=watch)
     refused = [kernel.core.reasons[job] for job in jobs if job in kernel.core.reasons]
     return Look(refused[0] if refused else watch.reason, watch.room, watch.ahead)
-
-
-def starts_of(scene: Scene) -> Starts:
-    """Simulate all of a scene; errors are those of :func:`unrack.simulate`."""
-    with PolicyAtWork(scene.policy):
-        log = prepared(scene.cluster, scene.jobs, scene.policy, scene.seed, scene.world).run()
-    found = np.full(len(scene.jobs), NEVER_US, np.int64)
-    np.minimum.at(found, log.attempt_job, log.attempt_start_us)
-    ids = tuple(map(str, scene.jobs.ids.to_list()))
-    return Starts(ids, found, {ids[job]: reason for job, reason in log.reasons.items()})
 
 
 LEAST_S = 60
@@ -234,25 +207,14 @@ def advise(
                 best[kind] = start_us
                 gained = None if own_us >= NEVER_US else (own_us - start_us) / SECOND_US
                 start_s = (start_us - scene.now_us) / SECOND_US
-                found.append((kind, _suggestion(steps[rung], start_s, gained, after, starts, ids)))
+                others = others_of(after, starts, scene.now_us, set(ids))
+                step = steps[rung]
+                found.append((kind, Suggestion(
+                    step.words, step.options, start_s, gained, others.later, others.later_h, others.earlier_h,
+                    step.lost_core_h,
+                )))  # fmt: skip
     found.sort(key=lambda one: (round(one[1].start_s), one[1].lost_core_h, one[1].later_h, one[0]))
     return Advice(tuple(one for _, one in found), tried, total)
-
-
-def _suggestion(
-    step: _Step, start_s: float, gained_s: float | None, before: Starts, after: Starts, ids: Sequence[str]
-) -> Suggestion:
-    was = dict(zip(before.ids, before.start_us.tolist(), strict=True))
-    gaps = [
-        then - was[job]
-        for job, then in zip(after.ids, after.start_us.tolist(), strict=True)
-        if job in was and job not in ids and then < NEVER_US and was[job] < NEVER_US
-    ]
-    later, earlier = [gap for gap in gaps if gap >= SOON_US], [-gap for gap in gaps if gap <= -SOON_US]
-    return Suggestion(
-        step.words, step.options, start_s, gained_s, len(later), sum(later) / 3.6e9, sum(earlier) / 3.6e9,
-        step.lost_core_h,
-    )  # fmt: skip
 
 
 def _ladders(
@@ -338,16 +300,10 @@ def _stops(scene: Scene, ask: Columns, seen: Look) -> list[_Step]:
             return with_jobs(without(scene, rows), again)
 
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        lost = sum(_lost_us(scene, row) for row in rows) / 3.6e9
+        lost = sum(map(scene.lost_core_h, rows))
         options = " ".join(f"--requeue {name}" for name in names[:20])
         steps.append(_Step(f"job{'s' * (len(rows) > 1)} {shown} stopped and queued again", options, make, lost))
     return steps
-
-
-def _lost_us(scene: Scene, row: int) -> int:
-    jobs = scene.jobs
-    ran_us = 0 if jobs.under_way is None else int(jobs.under_way.ran_us[row])
-    return ran_us * int(jobs.tasks[row] * jobs.cores[row])
 
 
 def stop_sets(scene: Scene, ask: Columns, seen: Look, most: int = 3) -> list[list[int]]:
@@ -366,22 +322,22 @@ def stop_sets(scene: Scene, ask: Columns, seen: Look, most: int = 3) -> list[lis
         for node, tasks in tasks_on(scene.cluster, jobs, row).items():
             if room.allowed[node]:
                 on.setdefault(node, []).append((row, tasks))
-    costs = list[tuple[int, int, frozenset[int]]]()
+    costs = list[tuple[float, int, frozenset[int]]]()
     for node, held in on.items():
         free = np.array([room.free[0, node], room.free[1, node], 0])
         chosen = list[tuple[int, int]]()
-        for row, tasks in sorted(held, key=lambda one: (_lost_us(scene, one[0]), one[0])):
+        for row, tasks in sorted(held, key=lambda one: (scene.lost_core_h(one[0]), one[0])):
             if (free >= need).all():
                 break
             chosen.append((row, tasks))
             free = free + tasks * np.array([jobs.cores[row], jobs.memory_mb[row], gpus[row]])
-        for row, tasks in sorted(chosen, key=lambda one: (-_lost_us(scene, one[0]), one[0])):
+        for row, tasks in sorted(chosen, key=lambda one: (-scene.lost_core_h(one[0]), one[0])):
             less = free - tasks * np.array([jobs.cores[row], jobs.memory_mb[row], gpus[row]])
             if (less >= need).all():
                 chosen.remove((row, tasks))
                 free = less
         if (free >= need).all() and chosen:
-            costs.append((sum(_lost_us(scene, row) for row, _ in chosen), node, frozenset(row for row, _ in chosen)))
+            costs.append((sum(scene.lost_core_h(row) for row, _ in chosen), node, frozenset(row for row, _ in chosen)))
     costs.sort(key=lambda one: one[:2])
     tasks = max(int(ask.get("tasks", 1)) - room.free_tasks(need), 1)
     sets = [sorted(frozenset().union(*(one[2] for one in costs[first : first + tasks]))) for first in range(most)]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from unrack.errors import InputError, nearest
 from unrack.live.prediction.learnt import Learnt, past_of_workload
 from unrack.live.prediction.starts import QUANTILES, drawn_us
-from unrack.plan.what_if.advice import Advice, Look, Starts, advise, as_asked, look, starts_of
+from unrack.plan.what_if.advice import Advice, Look, advise, look
 from unrack.plan.what_if.nodes import drained, more_like
 from unrack.plan.what_if.scene import (
-    SOON_US,
     Change,
     Columns,
     Scene,
@@ -25,6 +24,7 @@ from unrack.plan.what_if.scene import (
     with_jobs,
     without,
 )
+from unrack.plan.what_if.starts import Others, Starts, as_asked, others_of, since_s, starts_of
 from unrack.reasons import Code, Reason
 from unrack.resources.site.installed import Site
 from unrack.units import NEVER_US, SECOND_US
@@ -48,25 +48,6 @@ class Question:
     drain: Sequence[str] = ()  # nodes on which nothing is started any more
     add: Sequence[str] = ()  # ``"4 like n1"``
     set: Sequence[str] = ()  # ``"KEY=VALUE"``, of the study
-
-
-class Moved(NamedTuple):
-    """A job that starts at another time, s from now; ``None``: never."""
-
-    job: str
-    before_s: float | None
-    after_s: float | None
-
-
-class Others(NamedTuple):
-    """What becomes of all other jobs."""
-
-    later: int
-    later_h: float  # by how many hours in all
-    earlier: int
-    earlier_h: float
-    never: dict[str, str]  # job that never starts any more → why
-    moved: tuple[Moved, ...]  # by how much, the most first
 
 
 @dataclass(frozen=True)
@@ -143,7 +124,7 @@ def answer(
             raise InputError("--set", "a key of the workload beside --at", "one of the cluster or the policies")
         changed = other if moves else replace(other, jobs=base.jobs, notes=base.notes)
     said = _notes(changed, question.submit, [*question.submit, *([question.asks] if question.asks else [])])
-    changed, asked = _asked(changed, base, question)
+    changed, asked = _asked(changed, question)
     changed, lost = _moved(changed, question)
     ids = [str(columns["id"]) for columns in asked if not columns.get("waits_for")]
     numbers = [changed.number(one, "--job") for one in ids]
@@ -163,9 +144,9 @@ def answer(
     was = dict(zip(before.ids, before.start_us.tolist(), strict=True)).get(question.job, NEVER_US)
     return Answer(
         base.spec.label, now_us / SECOND_US, int(base.runs.sum()), base.queued - int(base.runs.sum()), tuple(asked),
-        tuple(_words(question)), _since(start_us, now_us), _since(min(starts, default=None), now_us),
-        _since(was, now_us), seen, _spread(changed, numbers, learnt, draws, seed) if ids and learnt.runs else (),
-        learnt, _others(before, after, now_us, {*ids, *question.end}), lost, advice,
+        tuple(_words(question)), since_s(start_us, now_us), since_s(min(starts, default=None), now_us),
+        since_s(was, now_us), seen, _spread(changed, numbers, learnt, draws, seed) if ids and learnt.runs else (),
+        learnt, others_of(before, after, now_us, {*ids, *question.end}), lost, advice,
         (*notes, *base.notes, *said), before, after,
     )  # fmt: skip
 
@@ -195,19 +176,12 @@ def _moved(scene: Scene, question: Question) -> tuple[Scene, float]:
     if twice := {*rows} & {*again}:
         raise InputError("--requeue", f"{scene.jobs.ids[min(twice)]!r}, which is to end", "another job")
     for row in {*rows, *again}:
-        lost += lost_core_h(scene, row)
+        lost += scene.lost_core_h(row)
     queued = [columns_of(scene.jobs, row) for row in again]
     return with_jobs(without(scene, [*rows, *again]), queued), lost
 
 
-def lost_core_h(scene: Scene, row: int) -> float:
-    """The work that is lost if a job is stopped, core-hours."""
-    jobs = scene.jobs
-    ran_us = 0 if jobs.under_way is None else int(jobs.under_way.ran_us[row])
-    return ran_us * int(jobs.tasks[row]) * int(jobs.cores[row]) / 3.6e9
-
-
-def _asked(scene: Scene, base: Scene, question: Question) -> tuple[Scene, list[Columns]]:
+def _asked(scene: Scene, question: Question) -> tuple[Scene, list[Columns]]:
     """The scene with what is asked about, and that as columns."""
     if question.submit:
         taken = set(map(str, scene.jobs.ids.to_list()))
@@ -261,27 +235,7 @@ def _spread(scene: Scene, rows: list[int], learnt: Learnt, draws: int, seed: int
         drawn = replace(scene, jobs=replace(scene.jobs, work_us=drawn_us(scene.jobs, learnt, seed, draw)))
         starts.append(int(starts_of(drawn).start_us[rows].max()))
     spread = np.quantile(np.array(starts, np.int64), QUANTILES, method="inverted_cdf").tolist()
-    return tuple(_since(int(one), scene.now_us) for one in spread)
-
-
-def _others(before: Starts, after: Starts, now_us: int, without_: set[str]) -> Others:
-    """The jobs of both, by when they start."""
-    was = dict(zip(before.ids, before.start_us.tolist(), strict=True))
-    moved, later_us, earlier_us, never = list[tuple[int, Moved]](), list[int](), list[int](), dict[str, str]()
-    for job, then in zip(after.ids, after.start_us.tolist(), strict=True):
-        if job in without_ or job not in was or abs(was[job] - then) < SOON_US:
-            continue
-        gap = then - was[job]
-        moved.append((-abs(gap), Moved(job, _since(was[job], now_us), _since(then, now_us))))
-        if then >= NEVER_US:
-            never[job] = str(after.reasons.get(job, "it never starts"))
-        elif was[job] < NEVER_US:
-            (later_us if gap > 0 else earlier_us).append(abs(gap))
-    moved.sort(key=lambda one: (one[0], one[1].job))
-    return Others(
-        len(later_us), sum(later_us) / 3.6e9, len(earlier_us), sum(earlier_us) / 3.6e9, never,
-        tuple(one for _, one in moved),
-    )  # fmt: skip
+    return tuple(since_s(int(one), scene.now_us) for one in spread)
 
 
 def _words(question: Question) -> list[str]:
@@ -294,7 +248,3 @@ def _words(question: Question) -> list[str]:
 
 def _listed(columns: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in columns.items())
-
-
-def _since(time_us: int | None, now_us: int) -> float | None:
-    return None if time_us is None or time_us >= NEVER_US else (time_us - now_us) / SECOND_US

@@ -77,6 +77,12 @@ class Scene:
             raise InputError(option, repr(job), f"a job of the {len(self.jobs)} that there are: {some} …")
         return int(found[0])
 
+    def lost_core_h(self, row: int) -> float:
+        """The work that is lost if a job is stopped, core-hours."""
+        jobs = self.jobs
+        ran_us = 0 if jobs.under_way is None else int(jobs.under_way.ran_us[row])
+        return ran_us * int(jobs.tasks[row] * jobs.cores[row]) / 3.6e9
+
     def partitions(self) -> list[str]:
         """The partitions of its site."""
         site = self.cluster.places.installed.get("site")

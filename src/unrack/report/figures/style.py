@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from unrack.errors import InputError
 from unrack.report.charts.spec import Spec
 
@@ -149,15 +151,10 @@ def shades(count: int) -> list[str]:
     >>> shades(2), shades(1)
     (['#00204D', '#C4B56C'], ['#00204D'])
     """
-    last = len(CIVIDIS) - 1
-    found = []
-    for place in range(count):
-        at = last * place / max(count - 1, 1)
-        low, part = int(at), at - int(at)
-        high = min(low + 1, last)
-        pairs = [(int(CIVIDIS[low][k : k + 2], 16), int(CIVIDIS[high][k : k + 2], 16)) for k in (1, 3, 5)]
-        found.append("#" + "".join(f"{round(a + (b - a) * part):02X}" for a, b in pairs))
-    return found
+    at = np.linspace(0, len(CIVIDIS) - 1, count)
+    channels = zip(*(bytes.fromhex(colour[1:]) for colour in CIVIDIS), strict=True)
+    found = np.rint([np.interp(at, range(len(CIVIDIS)), channel) for channel in channels]).astype(np.uint8)
+    return [f"#{bytes(colour).hex().upper()}" for colour in found.T]
 
 
 def _draws_lines(part: Spec) -> bool:

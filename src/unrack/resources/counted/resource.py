@@ -15,17 +15,17 @@ from unrack.reasons import Code, Reason
 from unrack.resources.checked import Strict, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, no_room
 from unrack.resources.numbers import ranges
-from unrack.resources.use import Kept, Table, Told, use_of, use_tables
+from unrack.resources.use import Kept, Measured, Metric, Table, use_of, use_tables
 from unrack.units import quantity
 
 Number = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
 MEASURES = (
-    Told("used_counted_QUANTITY", "", "", "share of a counter that jobs held", "∫ held dt / (installed x window)"),
-    Told(
+    Metric("used_counted_QUANTITY", "", "", "share of a counter that jobs held", "∫ held dt / (installed x window)"),
+    Metric(
         "peak_counted_QUANTITY", "", "", "share of a counter that was held at most, in one rack where it is per rack",
         "max held / installed",
     ),
-    Told(
+    Metric(
         "full_counted_QUANTITY", "", "low", "share of the time in which nothing was left of a counter, in some rack",
         "time with held = installed / window",
     ),
@@ -49,17 +49,9 @@ class Counted(UsualResource):
                 raise ClusterError(f"{where}.{place}.name", repr(file.name), "a name that no other counter has")
         return Counters(files, nodes, where)
 
-    def measure(
-        self,
-        installed: Installed,
-        claims: pl.DataFrame,
-        jobs: pl.DataFrame,
-        start_s: float,
-        end_s: float,
-        placements: pl.DataFrame | None = None,
-    ) -> dict[str, float | None]:
+    def measure(self, run: Measured) -> dict[str, float | None]:
         """How much of every counter was used."""
-        return measures(installed.places, claims, start_s, end_s)
+        return measures(run.installed.places, run.claims, run.start_s, run.end_s)
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """A table of every counter."""

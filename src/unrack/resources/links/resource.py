@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import polars as pl
 
 from unrack.resources.contract import Installed, Nodes, Speeds, UsualResource
 from unrack.resources.links.links import LINK, UPLINK, Links, read_keys
-from unrack.resources.use import Kept, Table, Told, use_of, use_tables
+from unrack.resources.use import Kept, Measured, Metric, Table, use_of, use_tables
 
 MEASURES = (
-    Told("used_links", "", "", "share of what the links of nodes carry that jobs claimed",
-         "∫ claimed dt / (carried x window)"),
-    Told("peak_links", "", "low", "share of what a node's link carries that was claimed at most, of the fullest",
-         "max claimed / carried"),
-    Told("used_uplinks", "", "", "the same of the uplinks of racks", "∫ claimed dt / (carried x window)"),
-    Told("peak_uplinks", "", "low", "the same of the uplinks of racks", "max claimed / carried"),
+    Metric("used_links", "", "", "share of what the links of nodes carry that jobs claimed",
+           "∫ claimed dt / (carried x window)"),
+    Metric("peak_links", "", "low", "share of what a node's link carries that was claimed at most, of the fullest",
+           "max claimed / carried"),
+    Metric("used_uplinks", "", "", "share of what uplinks carry that jobs claimed",
+           "∫ claimed dt / (carried x window)"),
+    Metric("peak_uplinks", "", "low", "share of what an uplink carries that was claimed at most",
+           "max claimed / carried"),
 )  # fmt: skip
 WORDS = (
     "In use: the mean share of what all of them carry that jobs claimed; fullest: the most at any time on one, above "
@@ -37,19 +39,11 @@ class LinkResource(UsualResource):
         """The links of a cluster file."""
         return Links(read_keys(table, where), nodes, where)
 
-    def measure(
-        self,
-        installed: Installed,
-        claims: pl.DataFrame,
-        jobs: pl.DataFrame,
-        start_s: float,
-        end_s: float,
-        placements: pl.DataFrame | None = None,
-    ) -> dict[str, float | None]:
+    def measure(self, run: Measured) -> dict[str, float | None]:
         """How much of links and uplinks was claimed."""
-        carried = cast(Links, installed).capacity.tolist()
-        places = {place.name: (place.quantity, each) for place, each in zip(installed.places, carried, strict=True)}
-        return measures(places, claims, start_s, end_s)
+        carried = run.installed.capacity.tolist()
+        places = {place.name: (place.quantity, each) for place, each in zip(run.installed.places, carried, strict=True)}
+        return measures(places, run.claims, run.start_s, run.end_s)
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """Load by policy and over time, of links and of uplinks where there are any."""

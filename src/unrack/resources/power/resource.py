@@ -14,18 +14,16 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import numpy as np
-import polars as pl
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from unrack.errors import ClusterError
-from unrack.kernels.arrays import Bools, Floats, Ints
+from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.checked import Strict, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, Window
 from unrack.resources.numbers import NOBODY, ranges
 from unrack.resources.recurring import Recurring, Time
-from unrack.resources.use import COLOURS, PIECES, Kept, Table, mean_share, picture, rows_by_policy
-from unrack.steps import means
+from unrack.resources.use import COLOURS, Kept, Table, mean_share, picture, rows_by_policy
 from unrack.units import amount_of, milliwatts
 
 
@@ -254,10 +252,13 @@ class PowerResource(UsualResource):
             return ()
         first = {run.policy: run for run in reversed(told)}
         names = list(dict.fromkeys(run.policy for run in told))[: len(COLOURS) - 1]
-        lines = {name: _over_time(first[name].table("power")) for name in names}
+        lines = {}
+        for name in names:
+            times, watts = (first[name].table("power")[column].to_numpy() for column in ("time_s", "watts"))
+            lines[name] = times, watts[:-1] / 1000
         if (cap := told[0].written.get("cap")) is not None:
-            edges = np.array([min(edges[0] for edges, _ in lines.values()), max(e[-1] for e, _ in lines.values())])
-            lines["cap"] = edges, np.array([cap / 1000])
+            ends = np.array([min(times[0] for times, _ in lines.values()), max(t[-1] for t, _ in lines.values())])
+            lines["cap"] = ends, np.array([cap / 1000])
         return (Table("Power over time", WORDS, HEAD, rows_by_policy(told, _row), picture(lines, "kW")),)
 
 
@@ -271,10 +272,3 @@ def _row(policy: str, runs: Sequence[Kept]) -> tuple[str, ...]:
     kw = (f"{mean(name):,.3g}" for name in ("energy_per_job_kwh", "power_mean_kw", "power_peak_kw"))
     off = mean_share([run.metrics.get("nodes_switched_off") for run in runs])
     return policy, f"{energy:,.1f}", idle, *kw, off
-
-
-def _over_time(steps: pl.DataFrame) -> tuple[Floats, Floats]:
-    """The edges of pieces of time, s, and the mean kW in each."""
-    times = steps["time_s"].to_numpy()
-    edges = np.linspace(times[0], max(times[-1], times[0] + 1e-9), PIECES + 1)
-    return edges, means(times, steps["watts"].to_numpy()[:-1] / 1000, edges)

@@ -12,8 +12,8 @@ from unrack.kernels.arrays import Floats
 from unrack.resources.site.keys import QueueFile
 from unrack.resources.site.quotas import place_name
 from unrack.resources.site.told.partitions import WAITS, counts_of, jobs_of, share_text, waits_of
-from unrack.resources.use import COLOURS, PIECES, Kept, Table, picture
-from unrack.steps import held_between, means
+from unrack.resources.use import COLOURS, Kept, Table, picture
+from unrack.steps import held_between
 
 NO_QUEUE = "(none)"
 WORDS = (
@@ -79,7 +79,7 @@ def queue_tables(runs: Sequence[Kept]) -> Iterator[Table]:
         if pools:
             pool = max(pools, key=lambda pool: float(used[pool][0].borrowed.sum()))
             first = used[pool][0]
-            lines = {one.queue: (first.edges, line) for one, line in zip(pools[pool], first.lines, strict=True)}
+            lines = {one.queue: (first.times, line) for one, line in zip(pools[pool], first.level, strict=True)}
             words = "What each queue used, in the first run of the policy; averages over pieces of time."
             drawn = picture(dict(list(lines.items())[: len(COLOURS)]), "used")
             pictures.append(Table(f"Use of {name_of(pool)} over time, {policy}", words, (), (), drawn))
@@ -88,7 +88,7 @@ def queue_tables(runs: Sequence[Kept]) -> Iterator[Table]:
 
 
 class _Used(NamedTuple):
-    """Of quotas of a pool: averages over a run, the most, and what was used in each piece of time."""
+    """Of quotas of a pool: averages over a run, the most, and what was used when."""
 
     # held, borrowed, lent, beyond (part of the time in which something was borrowed), most: float64[quotas]
     held: Floats
@@ -96,8 +96,9 @@ class _Used(NamedTuple):
     lent: Floats
     beyond: Floats
     most: Floats
-    edges: Floats
-    lines: list[Floats]
+    # what was used from each time (s) until the next: float64[times], float64[quotas, times - 1]
+    times: Floats
+    level: Floats
 
 
 def _use(run: Kept, quotas: Sequence[ToldQuota]) -> _Used:
@@ -114,6 +115,6 @@ def _use(run: Kept, quotas: Sequence[ToldQuota]) -> _Used:
     nominal, lends = (np.array([[quota[i]] for quota in quotas], np.float64) for i in (2, 3))
     borrowed, spare = np.maximum(level - nominal, 0), np.clip(nominal - level, 0, lends)
     lent = spare * np.minimum(borrowed.sum(axis=0) / np.maximum(spare.sum(axis=0), 1e-9), 1)
-    part, edges = np.diff(times) / max(end - begin, 1e-9), np.linspace(begin, max(end, begin + 1e-9), PIECES + 1)
-    beyond, lines = (borrowed > 0).astype(np.float64) @ part, [means(times, row, edges) for row in level]
-    return _Used(level @ part, borrowed @ part, lent @ part, beyond, level.max(axis=1, initial=0), edges, lines)
+    part = np.diff(times) / max(end - begin, 1e-9)
+    beyond = (borrowed > 0).astype(np.float64) @ part
+    return _Used(level @ part, borrowed @ part, lent @ part, beyond, level.max(axis=1, initial=0), times, level)
