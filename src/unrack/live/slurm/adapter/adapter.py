@@ -52,7 +52,12 @@ class SlurmAdapter:
 
     def read(self, table: KnownJobs) -> Seen:
         """All that there is now."""
-        return seen_of(self.client.read(), self.terms.partitions, self.terms.take, {entry.key for entry in table})
+        booted_s = self.client.booted_s() if self.restored.watches(table) else None
+        reading = self.client.read()
+        if booted_s is not None and booted_s != self.client.booted_s():
+            booted_s = None
+        self.restored.booted_s = booted_s
+        return seen_of(reading, self.terms.partitions, self.terms.take, {entry.key for entry in table})
 
     def beginning(self, seen: Seen, origin_s: float) -> Beginning:
         """The cluster and the policy."""

@@ -34,6 +34,8 @@ class Placing(NamedTuple):
     inside: str = ""  # in which of them it was placed last
     pinned: bool = False  # whether Slurm has our place in it, perhaps, and not what its user asked for
     parts: tuple[PlacedComponent, ...] = ()  # of a heterogeneous job: its components
+    # when the controller began that was seen to have what its user asks for again, s since 1970; 0: none was
+    booted_s: int = 0
 
 
 def asked_before(entry: Entry) -> Placing:
@@ -52,6 +54,11 @@ def placing_of(record: Mapping[str, Any]) -> Placing:
 def asks_by_name(own: Placing) -> bool:
     """True if its user asked for something that Slurm has to be told again after a start that failed."""
     return bool(own.wanted or own.partition or own.parts)
+
+
+def may_be_forgotten(own: Placing) -> bool:
+    """True if a controller that is killed may forget what its user asked for and was given back."""
+    return own.pinned and asks_by_name(own)
 
 
 def as_asked(entry: Entry, job: SlurmJob) -> SlurmJob:
@@ -90,7 +97,7 @@ def noted(entry: Entry, job: SlurmJob) -> Placing:
 
 def placed(entry: Entry, lease: Lease | None, names: Names) -> Placing:
     """The same once it is placed, with the partitions that have its nodes."""
-    own = asked_before(entry)._replace(pinned=True)
+    own = asked_before(entry)._replace(pinned=True, booted_s=0)
     if lease is None:
         return own
     if lease.parts:
