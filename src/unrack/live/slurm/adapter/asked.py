@@ -85,6 +85,20 @@ def is_as_asked(entry: Entry, job: SlurmJob) -> bool:
     return by_name(as_asked(entry, job)) == by_name(job)
 
 
+def changed_since(entry: Entry, job: SlurmJob) -> Placing:
+    """The same of a job that was let go, and that its user may have changed since: what has no place of ours in it."""
+    own, placed = asked_before(entry), entry.is_placed(job.required_nodes)
+    if job.components or not entry.nodes or (placed and sorted(job.required_nodes) != entry.nodes):
+        return own  # a place of before: it is forgotten what was told since
+    if not placed and job.required_nodes:
+        own = own._replace(wanted=job.required_nodes)
+    if own.partition and job.partition != own.inside:
+        own = own._replace(partition=_several(job.partition))
+    if job.nodes_min != len(entry.nodes):
+        own = own._replace(nodes_min=job.nodes_min, nodes_max=job.nodes_max)
+    return own
+
+
 def noted(entry: Entry, job: SlurmJob) -> Placing:
     """What a job asks for that comes into the queue, before it is placed."""
     own = asked_before(entry)
