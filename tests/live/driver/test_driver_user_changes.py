@@ -74,7 +74,7 @@ def test_a_node_of_which_some_cores_are_reserved_or_none_may_be_another_s_before
     world.go(3)
     if fields:
         world.slurm.reserve(0, 900, *job.required, **fields)
-    job.reason, world.slurm.dirty = "ReqNodeNotAvail, May be reserved for other job", True
+    world.slurm.refused = lambda job: "ReqNodeNotAvail, May be reserved for other job"  # type: ignore[method-assign]
     world.go(5)
     assert world.phase(number) == Phase.RELEASED
 
