@@ -163,11 +163,18 @@ def is_refused(job: SlurmJob, usable: Collection[str] = ()) -> bool:
     return job.waits and reason not in MAY_START and not reason.startswith("JobHeld")
 
 
+def lost_its_reservation(job: SlurmJob) -> bool:
+    """True if Slurm holds a job as its reservation has ended, and no other was named since."""
+    return not job.reservation and (job.state == "RESV_DEL_HOLD" or job.reason == "ReservationDeleted")
+
+
 def not_now(job: SlurmJob, take: Take, at_s: float) -> str:
     """Why a held job is not to be started now; ``""``: it is."""
     by_user = job.reason == HELD_BY_USER and not job.restarts  # a requeued job is said to be held by its user
     if take == Take.BY_ADMIN and by_user and not is_marked(job.admin_comment):
         return "held by its user"
+    if any(map(lost_its_reservation, job.every)):
+        return "its reservation is gone: name another, or release it to run anywhere"
     if job.dependency:
         return "waits for other jobs"
     if job.eligible_s > at_s and not job.restarts:  # Slurm sets one whenever it requeues
