@@ -174,31 +174,47 @@ def audit(driven: Driven, jobs: list[int], cancelled: frozenset[int] = frozenset
 LAUNCHES_S = 1.0
 """So long before it writes down that it runs a job may have been started."""
 
+BEGINS_S = 2.0
+"""So long before a driver that begins writes that down it may have looked, without having told Slurm anything yet."""
+
 
 def forgotten_by_all(records: Sequence[dict[str, Any]], job: str, ran: Sequence[float], kills: Sequence[Kill]) -> int:
     """How many runs of a job a killed controller forgot before any driver that lived could write down that they ended.
 
     A job of which neither Slurm nor the journal knows that it has run is started once more by whoever schedules it.
     So is one of which the journal knows that it ran, where what the controller had written down is older than the run.
+    One of which the journal knows that it has ended Slurm itself starts, if there is no driver that would hold it: one
+    that begins after the kill comes too late, or just in time.
     """
     origin_s = next(record for record in records if record["k"] == "begin")["origin_s"]
-    told, ended = [], []
+    told, ended, released, began = list[float](), list[float](), list[float](), list[float]()
     for record in records:
+        if record["k"] == "begin" and record.get("why") == "the driver started":
+            began.append(origin_s + record["now"] / 1e6)
         entry = (record.get("entries") or {}).get(job)
         at_s = origin_s + record["now"] / 1e6
         if any(over["key"] == job for over in record.get("over", ())) or (entry and entry.get("why") == "ended"):
             ended.append(at_s)
         elif entry and entry.get("started_us", -1) >= 0:
             told.append(at_s)
+        elif entry and entry.get("phase") == "released":
+            released.append(at_s)
     spans = list(itertools.pairwise(ran))
     return sum(
         any(
             first - LAUNCHES_S < kill.at_s < then and (kill.written_s <= first or not _within(first, then, told))
             for kill in kills
         )
-        and not _within(first, then, ended)
+        and (not _within(first, then, ended) or _alone(max(first, ended[0]), then, released, began, kills))
         for first, then in spans
     )
+
+
+def _alone(ended: float, then: float, released: Sequence[float], began: Sequence[float], kills: Sequence[Kill]) -> bool:
+    """True if a killed Slurm started a job that had ended before a driver that began since could hold it."""
+    since = [kill.at_s for kill in kills if kill.at_s < then]
+    late = bool(since) and any(since[-1] < at < then + BEGINS_S for at in began)
+    return late and not _within(ended, then, released)
 
 
 def _within(first: float, then: float, times: Sequence[float]) -> bool:

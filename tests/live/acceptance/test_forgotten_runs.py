@@ -10,6 +10,8 @@ from slurm_bed import Kill
 
 BEGIN: dict[str, Any] = {"k": "begin", "now": 0, "origin_s": 0.0}
 TOLD = {"k": "turn", "now": 11_000_000, "entries": {"7": {"started_us": 11_000_000}}}
+ANOTHER = {"k": "begin", "now": 19_000_000, "why": "the driver started"}
+RELEASED = {"k": "did", "now": 19_500_000, "entries": {"7": {"phase": "released"}}}
 OVER = {"k": "turn", "now": 13_000_000, "over": [{"key": "7"}]}
 
 
@@ -20,6 +22,8 @@ OVER = {"k": "turn", "now": 13_000_000, "over": [{"key": "7"}]}
         ([TOLD], Kill(15, 12), 0),  # the controller had written down that it ran
         ([TOLD], Kill(19, 9), 1),  # it had not, however late it was killed
         ([TOLD, OVER], Kill(19, 9), 0),  # the driver knew that it had ended
+        ([TOLD, OVER, ANOTHER], Kill(15, 9), 1),  # that driver was gone when Slurm started it again
+        ([TOLD, OVER, ANOTHER, RELEASED], Kill(15, 9), 0),  # the next one did
         ([], Kill(8, 7), 0),  # it was killed before the first run
         ([], Kill(21, 7), 0),  # and after the second
         ([TOLD], Kill(15, 0), 1),  # it had never written down anything

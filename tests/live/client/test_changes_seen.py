@@ -18,6 +18,7 @@ UPDATES = [
     "MinCPUsNode=3", "MinMemoryNode=33", "MinMemoryCPU=34", "TresPerNode=gres:nvme:2", "TresPerJob=gpu:1",
     "TresPerTask=gpu:1", "TresPerSocket=gpu:1", "Gres=nvme:3", "Licenses=matlab:1", "Partition=left",
     "Dependency=singleton", "StartTime=now+3600", "OverSubscribe=no", "UserID=nobody",
+    "Contiguous=1", "TasksPerNode=2",
 ]  # fmt: skip
 """What an operator may change of a job that waits. Those that this version refuses are no changes."""
 REFUSED_BY_22_05 = {"UserID=nobody", "TresPerJob=gpu:1", "TresPerTask=gpu:1", "TresPerSocket=gpu:1", "MinMemoryCPU=34"}
@@ -103,6 +104,11 @@ def test_changes_of_nodes_are_seen(bed: Bed, client: CommandClient) -> None:
     client.read()
     bed.resume("n1")
     assert client.changed()
+    for change in ("AvailableFeatures=rare,more", "ActiveFeatures=rare", "ActiveFeatures="):
+        client.read()
+        bed.scontrol("update", "NodeName=n2", change)
+        assert client.changed()
+    bed.scontrol("update", "NodeName=n2", "AvailableFeatures=")
 
 
 def test_nodes_that_are_added_and_licences_that_are_bought_are_seen(new_bed: Callable[..., Bed]) -> None:

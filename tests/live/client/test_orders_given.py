@@ -250,8 +250,12 @@ def test_a_controller_that_hangs_or_is_gone_is_unreachable_and_comes_back(new_be
     client = CommandClient(timeout_s=1, environment=bed.env)
     job = bed.submit(hold=True, mem=10)
     client.read()
+    booted_s = client.booted_s()
+    assert booted_s <= time.time() < booted_s + 60
+    bed.scontrol("reconfigure")
+    assert client.booted_s() == booted_s
     bed.pause_controller()
-    for call in (client.read, client.changed, lambda: client.carry_out([Release(JobKey(job))])):
+    for call in (client.read, client.changed, client.booted_s, lambda: client.carry_out([Release(JobKey(job))])):
         began = time.monotonic()
         with pytest.raises(UnreachableError):
             call()
@@ -263,6 +267,7 @@ def test_a_controller_that_hangs_or_is_gone_is_unreachable_and_comes_back(new_be
             call()
     bed.start_controller()
     bed.wait_until(lambda: bool(client.read().jobs))
+    assert booted_s < client.booted_s() <= time.time()
     assert client.carry_out([HoldBack(JobKey(job))])[0].done
 
 

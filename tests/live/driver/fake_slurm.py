@@ -137,6 +137,7 @@ class FakeSlurm:
         self.commands = 0
         self.saved: dict[int, FakeJob] = {}
         self.comes_back_us = 0
+        self.boots = 1
         self.stops = False  # whether jobs are stopped at their limits
 
     # --- as a client ----------------------------------------------------------------------------------------------
@@ -149,6 +150,10 @@ class FakeSlurm:
         self._reach()
         self.dirty = False
         return Reading(self.clock.wall_s, tuple(self.nodes.values()), tuple(map(self._shown, self.jobs.values())))
+
+    def booted_s(self) -> int:
+        self._reach()
+        return self.boots
 
     def carry_out(self, orders: Sequence[Order]) -> list[OrderAnswer]:
         self._reach()
@@ -350,6 +355,7 @@ class FakeSlurm:
                 job.priority, job.reason, job.required = saved.priority, saved.reason, saved.required
                 job.excluded, job.partition = saved.excluded, saved.partition
         self.comes_back_us = self.clock.at_us + down_us
+        self.boots += 1
         self.dirty = True
 
     def forget_ended(self) -> None:

@@ -39,6 +39,7 @@ class Saving(StrictSlurm):
         """
         self.jobs = {number: replace(job) for number, job in self.wholly.items()}
         self.comes_back_us, self.dirty = self.clock.at_us + down_us, True
+        self.boots += 1
 
     def _obey(self, order: Order) -> str:
         self.told = [*getattr(self, "told", ()), order]
@@ -143,6 +144,34 @@ def test_a_user_who_wants_something_else_later_has_it_though_nothing_happened_me
     world.slurm.limit = lambda job: ""
     world.until_done(3000)
     assert world.slurm.run_on(number) <= {"n1", "n2", "n3", "n4"}
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("pause", [5, 170])
+def test_who_has_changed_what_a_job_asks_is_known_by_when_the_controller_began(
+    pause: int, again: bool, forgets: bool
+) -> None:
+    world = Forgets()
+    number = world.submit(cores=4, partition="right,left", run_s=1)
+    job = world.slurm.jobs[number]
+    world.fails(number, AskAgain)
+    assert job.partition == "right,left"
+    inside = world.slurm.saved[number].partition
+    assert inside in ("left", "right")
+    world.go(pause)  # a controller that is busy has not written that down after half a minute
+    if again:
+        world.again()
+    if forgets:
+        world.slurm.crash(0)
+    else:
+        job.partition, world.slurm.dirty = inside, True  # its user wants the very one
+    world.go(30)
+    assert job.partition == ("right,left" if forgets else inside)
+    world.slurm.limit = lambda job: ""
+    world.until_done(1000)
+    assert entry_of(world, number)["job"]["said"]["partition"] == ("right,left" if forgets else inside)
+    assert replay(world.journal.records()).differences == []
 
 
 def test_what_slurm_refuses_to_give_back_is_tried_again_now_and_then() -> None:

@@ -109,6 +109,8 @@ def chosen_by_branches(entry: Entry, job: SlurmJob, now: int) -> tuple[str, str]
         goes_on = "refused"
     elif phase == Phase.RELEASED and held:
         goes_on = "held_again"
+    elif phase == Phase.RELEASED and waits and job.required_nodes and not told:
+        goes_on = "astray"
     elif isinstance(entry.stage, Released) and waits and now - entry.stage.released_us > TIMEOUT_US:
         goes_on = "timed_out"
     elif phase in (Phase.RUNNING, Phase.FOREIGN) and job.runs:

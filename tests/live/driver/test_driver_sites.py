@@ -16,6 +16,7 @@ from unrack.live.driver.state.epoch import Beginning, Epoch, replayed
 from unrack.live.driver.state.replay import replay
 from unrack.live.driver.state.stage import Phase
 from unrack.live.records import event_of_record, event_record
+from unrack.live.slurm.adapter.seen import Take
 from unrack.live.slurm.constraints import Partition
 from unrack.live.slurm.reading import Licence
 from unrack.slurm_text.hostlists import expand
@@ -198,6 +199,29 @@ def test_a_reservation_that_is_not_there_or_not_for_its_user_is_the_reason_of_a_
     assert world.why(gone) == "there is no reservation gone"
     assert world.slurm.run_on(right) == {"n1"}
     assert not world.slurm.asked
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("reason", ["ReservationDeleted", "JobHeldAdmin"])
+def test_a_job_that_slurm_holds_since_its_reservation_ended_runs_once_another_is_named(
+    reason: str, known: bool
+) -> None:
+    world = Sites()
+    world.terms.take = Take.HELD
+    world.slurm.reserve(0, 900, "n1", Users="u")
+    world.submit("n1", reservation="r0", cores=4, run_s=4)
+    number = world.submit(reservation="r0", run_s=1)
+    world.go(3 * known)
+    job = world.slurm.jobs[number]
+    world.slurm.reservations = ()
+    job.reservation, job.state, job.reason, world.slurm.dirty = "", "RESV_DEL_HOLD", reason, True
+    world.go(20)
+    assert not job.starts
+    assert "its reservation is gone" in world.why(number)
+    world.slurm.reserve(0, 900, "n5", Users="u")
+    job.reservation, job.state = "r0", "PENDING"
+    world.until_done(1000)
+    assert world.slurm.run_on(number) == {"n5"}
 
 
 def test_a_feature_that_no_node_has_and_a_partition_that_has_none_of_the_wanted_nodes_are_told() -> None:

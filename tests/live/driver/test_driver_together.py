@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from fake_slurm import FakeJob
 from test_driver_limits import Strict
+from test_driver_sites import Sites
 
 from unrack.live.driver.state.entry import OWN
 from unrack.live.driver.state.replay import replay
 from unrack.live.driver.state.stage import Phase
 from unrack.live.slurm.adapter.asked import Placing
+from unrack.live.slurm.reading import Licence
 
 
 def started_together(parts: list[FakeJob]) -> bool:
@@ -106,6 +108,30 @@ def test_what_its_components_cannot_have_together_is_said_and_holds_up_nobody() 
     assert "component 1 of it is in partitions that are not scheduled here" in world.why(outside)
     assert "in several reservations" in world.why(mixed)
     assert world.all_free()
+
+
+@pytest.mark.parametrize("own", ["", "r0"])
+def test_components_in_several_reservations_wait_until_they_are_in_one_and_those_that_run_hold_what_they_hold(
+    own: str,
+) -> None:
+    world = Sites("easy")
+    slurm = world.slurm
+    slurm.licences = {"matlab": Licence(4, 0)}
+    slurm.reserve(0, 900, "n1", "n2", Users="u", Licenses="matlab:2")
+    runs = slurm.submit_together({"reservation": "r0"}, {"reservation": own}, cores=4, run_s=20, licences={"matlab": 1})
+    for part, node in zip(slurm.together(runs), ("n1", "n2"), strict=True):
+        part.state, part.priority, part.held_on, part.start_us = "RUNNING", 9, (node,), 0
+    waits = slurm.submit_together({"reservation": "r0"}, {}, run_s=1, cores=1)
+    other = world.submit(cores=4, run_s=1)
+    world.go(3)
+    assert "in several reservations" in world.why(waits)
+    assert slurm.jobs[other].state in ("RUNNING", "COMPLETED")
+    assert world.phase(runs) == Phase.FOREIGN
+    slurm.together(waits)[1].reservation, slurm.dirty = "r0", True
+    world.until_done()
+    assert world.states() == {"COMPLETED"}
+    assert set().union(*(world.slurm.run_on(part.id) for part in slurm.together(waits))) <= {"n1", "n2"}
+    world.check()
 
 
 def test_a_policy_that_cannot_start_components_together_says_so() -> None:

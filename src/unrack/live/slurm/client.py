@@ -20,6 +20,10 @@ class Client(Protocol):
         """All that there is now."""
         ...
 
+    def booted_s(self) -> int:
+        """When the controller was started that answers now, s since 1970; 0: it does not say that."""
+        ...
+
     def carry_out(self, orders: Sequence[Order]) -> list[OrderAnswer]:
         """Give orders, in order, as few commands as can be; one that is refused does not keep the others back.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unrack.events import Finished, StartFailed, Withdrawn
 from unrack.ledger.state import QUEUED, RUNNING
-from unrack.live.driver.contract import Problem
+from unrack.live.driver.contract import AskedJob, Problem
 from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Detaching, Foreign, Idle, Over, Phase, Running, Stopped, Undone
@@ -132,6 +132,14 @@ class Ending(Participant):
         """A job of which a part has ended waits again, and is not to be started."""
         if entry.phase == Phase.WAITING and job.broken:
             self.aside(entry, job.broken)
+
+    def asked_anew(self, entry: Entry, job: SeenJob) -> None:
+        """A job that waits again may ask for something else than when its start was decided."""
+        if entry.phase == Phase.WAITING:
+            asked = self.coming.admitted(entry, job)
+            if isinstance(asked, AskedJob) and job_record(asked.job) != entry.job:
+                self.aside(entry, "changed")
+                self.coming.submit(entry, job)
 
     def still_wanted(self, entry: Entry, job: SeenJob) -> None:
         """A job that waits in the core: it may be held by its user, changed, or started elsewhere."""

@@ -32,7 +32,9 @@ class Sight(Enum):
     RUNS = auto()
     HELD = auto()  # it waits, held
     BARRED = auto()  # it waits, held, for a reason that forbids its start
-    ASTRAY = auto()  # it waits, not held, where it was placed before and not where it is decided now
+    ASTRAY = (
+        auto()
+    )  # it waits, not held, where it was placed before, or others want it, and not where it is decided now
     REFUSED = auto()  # it waits, not held, for a reason that forbids its start
     LATE = auto()  # it waits, not held, for longer than its start may take
     FREE = auto()  # it waits, not held, for anything else
@@ -52,6 +54,8 @@ def sight_of(entry: Entry, job: SeenJob, now: int, start_timeout_us: int) -> Sig
         return Sight.ASTRAY
     if job.refused:
         return Sight.REFUSED
+    if entry.phase == Phase.RELEASED and job.told and not told:
+        return Sight.ASTRAY
     stage = entry.stage
     late = isinstance(stage, Released) and now - stage.released_us > start_timeout_us
     return Sight.LATE if late else Sight.FREE
@@ -93,6 +97,7 @@ class Reactions(Participant):
         assert isinstance(entry.stage, Recalling)
         self.ending.give_up(entry, entry.why or "not started in time", failed=not entry.stage.excused)
         self.ending.aside_if_broken(entry, job)
+        self.ending.asked_anew(entry, job)
 
     def still_wanted(self, entry: Entry, job: SeenJob) -> None:
         """It waits in the core, which may not be right any more."""
@@ -103,9 +108,11 @@ class Reactions(Participant):
         self.holding.acknowledge(entry, job)
 
     def astray(self, entry: Entry, job: SeenJob) -> None:
-        """What was told last is forgotten, and it may start where it had been placed before."""
-        self.notes.count("hold-forgotten")
-        why = f"{self.orchestrator.name} was about to start it where it had been placed before"
+        """What was told last is forgotten, and it may start where it had been placed before; or others changed that."""
+        forgotten = entry.is_placed(job.told)
+        self.notes.count("hold-forgotten" if forgotten else "moved")
+        place = "it had been placed before" if forgotten else f"others want it, on {', '.join(job.told)}"
+        why = f"{self.orchestrator.name} was about to start it where {place}"[:300]
         self.table.move(entry, recalled(entry.stage, why, excused=True))
 
     def refused(self, entry: Entry, job: SeenJob) -> None:

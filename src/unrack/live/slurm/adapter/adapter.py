@@ -8,12 +8,13 @@ from typing import Any
 from unrack.ledger.lease import Lease
 from unrack.live.driver.contract import Acknowledgement, AskedJob, Order, Problem
 from unrack.live.driver.portable import Names
-from unrack.live.driver.seen import Seen, SeenJob
+from unrack.live.driver.seen import Seen, SeenJob, Shown
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning
+from unrack.live.driver.state.stage import Phase
 from unrack.live.driver.state.table import KnownJobs
 from unrack.live.slurm.adapter.admission import Admission, asks_of, bare, could_share
-from unrack.live.slurm.adapter.asked import Placing, as_asked, noted, placed, placing_of
+from unrack.live.slurm.adapter.asked import Placing, as_asked, changed_since, noted, placed, placing_of
 from unrack.live.slurm.adapter.orders import carried_out, ready_us
 from unrack.live.slurm.adapter.refusals import Refusals
 from unrack.live.slurm.adapter.restored import Restored
@@ -52,7 +53,12 @@ class SlurmAdapter:
 
     def read(self, table: KnownJobs) -> Seen:
         """All that there is now."""
-        return seen_of(self.client.read(), self.terms.partitions, self.terms.take, {entry.key for entry in table})
+        booted_s = self.client.booted_s() if self.restored.watches(table) else None
+        reading = self.client.read()
+        if booted_s is not None and booted_s != self.client.booted_s():
+            booted_s = None
+        self.restored.booted_s = booted_s
+        return seen_of(reading, self.terms.partitions, self.terms.take, {entry.key for entry in table})
 
     def beginning(self, seen: Seen, origin_s: float) -> Beginning:
         """The cluster and the policy."""
@@ -63,6 +69,11 @@ class SlurmAdapter:
         self.refusals.read(seen.own)
         self.refusals.keep(entry.key for entry in table)
         self.restored.look(seen, table, now)
+        for entry in table.in_phase((Phase.RELEASED, Phase.RECALLING)):
+            job = seen.jobs.get(entry.key)
+            if job is not None and job.shown == Shown.FREE and (own := changed_since(entry, job.own.job)) != entry.own:
+                entry.own = own
+                table.touch(entry)
         self._admission = Admission(self.terms, self.refusals, seen, table, now)
         self._now, self._ready_us = now, ready_us(seen, now)
 

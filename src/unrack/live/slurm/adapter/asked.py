@@ -34,6 +34,8 @@ class Placing(NamedTuple):
     inside: str = ""  # in which of them it was placed last
     pinned: bool = False  # whether Slurm has our place in it, perhaps, and not what its user asked for
     parts: tuple[PlacedComponent, ...] = ()  # of a heterogeneous job: its components
+    # when the controller began that was seen to have what its user asks for again, s since 1970; 0: none was
+    booted_s: int = 0
 
 
 def asked_before(entry: Entry) -> Placing:
@@ -52,6 +54,11 @@ def placing_of(record: Mapping[str, Any]) -> Placing:
 def asks_by_name(own: Placing) -> bool:
     """True if its user asked for something that Slurm has to be told again after a start that failed."""
     return bool(own.wanted or own.partition or own.parts)
+
+
+def may_be_forgotten(own: Placing) -> bool:
+    """True if a controller that is killed may forget what its user asked for and was given back."""
+    return own.pinned and asks_by_name(own)
 
 
 def as_asked(entry: Entry, job: SlurmJob) -> SlurmJob:
@@ -78,6 +85,20 @@ def is_as_asked(entry: Entry, job: SlurmJob) -> bool:
     return by_name(as_asked(entry, job)) == by_name(job)
 
 
+def changed_since(entry: Entry, job: SlurmJob) -> Placing:
+    """The same of a job that was let go, and that its user may have changed since: what has no place of ours in it."""
+    own, placed = asked_before(entry), entry.is_placed(job.required_nodes)
+    if job.components or not entry.nodes or (placed and sorted(job.required_nodes) != entry.nodes):
+        return own  # a place of before: it is forgotten what was told since
+    if not placed and job.required_nodes:
+        own = own._replace(wanted=job.required_nodes)
+    if own.partition and job.partition != own.inside:
+        own = own._replace(partition=_several(job.partition))
+    if job.nodes_min != len(entry.nodes):
+        own = own._replace(nodes_min=job.nodes_min, nodes_max=job.nodes_max)
+    return own
+
+
 def noted(entry: Entry, job: SlurmJob) -> Placing:
     """What a job asks for that comes into the queue, before it is placed."""
     own = asked_before(entry)
@@ -90,7 +111,7 @@ def noted(entry: Entry, job: SlurmJob) -> Placing:
 
 def placed(entry: Entry, lease: Lease | None, names: Names) -> Placing:
     """The same once it is placed, with the partitions that have its nodes."""
-    own = asked_before(entry)._replace(pinned=True)
+    own = asked_before(entry)._replace(pinned=True, booted_s=0)
     if lease is None:
         return own
     if lease.parts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from unrack.live.asks.words import is_marked
 from unrack.live.driver.seen import Seen, SeenJob, SeenNode, Shown
 from unrack.live.slurm.adapter.together import broken, merged
+from unrack.live.slurm.constraints import Reservation
 from unrack.live.slurm.orders import JobKey
 from unrack.live.slurm.reading import Reading, SlurmJob
 
@@ -109,6 +111,8 @@ def seen_of(reading: Reading, partitions: Collection[str], take: Take, known: Co
     """
     nodes = tuple(SeenNode(node.name, node.usable) for node in reading.nodes)
     usable = frozenset(node.name for node in nodes if node.usable)
+    whole = (one for one in reading.reservations if "CoreIDs" not in one.fields)  # some of its cores are for others
+    kept = [one for one in whole if one.end_s > reading.at_s]
     found = {}
     for member in all_members(reading, known):
         key, job = str(member.key), member.job
@@ -116,14 +120,22 @@ def seen_of(reading: Reading, partitions: Collection[str], take: Take, known: Co
         if job.waits and shown == Shown.OVER:
             shown = Shown.HELD if job.is_held else Shown.FREE
         held = shown == Shown.HELD
+        open_to = () if held else usable.difference(*_of_others(job, kept, reading.at_s))
         found[key] = SeenJob(
             key, shown, (job.submit_s, member.key.id, member.key.member), member, is_in(job, partitions),
             held and take == Take.BY_ADMIN and job.reason != "JobHeldAdmin" and not_now(job, take, reading.at_s) != "",
             job.submit_s, job.start_s, job.end_s, job.restarts, job.limit_s, job.state, job.reason,
-            is_refused(job, () if held else usable), job.required_nodes, frozenset(job.holds), job.completing,
+            is_refused(job, open_to), job.required_nodes, frozenset(job.holds), job.completing,
             shown == Shown.OVER and _ran(job), bool(job.components), broken(job),
         )  # fmt: skip
     return Seen(reading.at_s, nodes, found, reading, reading.unreadable, reading.used)
+
+
+def _of_others(job: SlurmJob, kept: Sequence[Reservation], at_s: float) -> Iterator[tuple[str, ...]]:
+    """The nodes of reservations that a job does not ask for and would run into, if it waits, let go, for some nodes."""
+    if job.waits and job.reason.startswith("ReqNodeNotAvail"):
+        until_s = math.inf if job.limit_s is None else at_s + job.limit_s
+        yield from (one.nodes for one in kept if one.name != job.reservation and one.start_s < until_s)
 
 
 def _ran(job: SlurmJob) -> bool:
@@ -133,7 +145,8 @@ def _ran(job: SlurmJob) -> bool:
 def is_refused(job: SlurmJob, usable: Collection[str] = ()) -> bool:
     """True if a job that was released waits for what forbids its start where it was placed, by Slurm's reason.
 
-    Nodes that Slurm calls unavailable and that are ``usable`` are those of jobs before it, in partitions that overlap.
+    Nodes that Slurm calls unavailable and that are ``usable``, as none are that are reserved for others, are those of
+    jobs before it, in partitions that overlap.
 
     Examples
     --------
@@ -150,11 +163,18 @@ def is_refused(job: SlurmJob, usable: Collection[str] = ()) -> bool:
     return job.waits and reason not in MAY_START and not reason.startswith("JobHeld")
 
 
+def lost_its_reservation(job: SlurmJob) -> bool:
+    """True if Slurm holds a job as its reservation has ended, and no other was named since."""
+    return not job.reservation and (job.state == "RESV_DEL_HOLD" or job.reason == "ReservationDeleted")
+
+
 def not_now(job: SlurmJob, take: Take, at_s: float) -> str:
     """Why a held job is not to be started now; ``""``: it is."""
     by_user = job.reason == HELD_BY_USER and not job.restarts  # a requeued job is said to be held by its user
     if take == Take.BY_ADMIN and by_user and not is_marked(job.admin_comment):
         return "held by its user"
+    if any(map(lost_its_reservation, job.every)):
+        return "its reservation is gone: name another, or release it to run anywhere"
     if job.dependency:
         return "waits for other jobs"
     if job.eligible_s > at_s and not job.restarts:  # Slurm sets one whenever it requeues

@@ -142,12 +142,20 @@ class CommandClient:
         known = self._accounting, self._used
         return Reading(at_s, tuple(nodes), tuple(jobs), licences, partitions, reservations, bad, *known)
 
+    def booted_s(self) -> int:
+        """When the controller was started that answers now, s since 1970; 0: it does not say that."""
+        match = re.search(r"^BOOT_TIME\s*=\s*(\d{1,18})\s*$", printed(self._config(), "scontrol"), re.MULTILINE)
+        return int(match[1]) if match else 0
+
+    def _config(self) -> Done:
+        return run_all([[self._scontrol, "show", "config"]], self._environment, self._timeout_s)[0]
+
     def _ask_accounting(self, at_s: float) -> None:
         """Ask for accounts and limits, once in a while; those that were known go on where there is no answer."""
         if at_s - self._asked_s < ACCOUNTING_S:
             return
         self._asked_s, self._unknown, timeout_s = at_s, "", min(self._timeout_s, MOST_WAIT_S)
-        shown = run_all([[self._scontrol, "show", "config"]], self._environment, self._timeout_s)[0]
+        shown = self._config()
         try:
             scheduler = scheduler_of(printed(shown, "scontrol"))
             self._accounting = read_accounting(scheduler, timeout_s, self._environment)

@@ -17,10 +17,10 @@ JOB_FIELDS = (
     "maxnodes", "numtasks", "numcpus", "cpus-per-task", "mincpus", "minmemory", "tres-per-node", "tres-per-job",
     "tres-per-task", "tres-per-socket", "tres-alloc", "licenses", "reqnodes", "nodelist", "oversubscribe", "dependency",
     "restartcnt", "hetjobid", "hetjobidset", "hetjoboffset", "feature", "reservation", "partition", "username",
-    "account", "qos", "nice", "name", "comment", "admin_comment",
+    "account", "qos", "nice", "contiguous", "ntpernode", "name", "comment", "admin_comment",
 )  # fmt: skip
 """What may change of a job and matters; when it began or is expected to is left out, as that changes all the time."""
-NODE_FIELDS = ("nodelist", "statecomplete", "gres", "cpus", "memory", "partition", "reason")
+NODE_FIELDS = ("nodelist", "statecomplete", "gres", "cpus", "memory", "partition", "features_act", "reason")
 PLACED_FIELDS = ("jobid", "jobarrayid", "state", "reqnodes", "nodelist")
 """What tells whether a job may still be placed."""
 
@@ -114,6 +114,7 @@ def _record(row: Mapping[str, str]) -> dict[str, Any]:
         "dependency": said["dependency"],
         "restart_cnt": said["restartcnt"],
         "features": said["feature"],
+        "contiguous": said["contiguous"] == "1",
         "resv_name": said["reservation"],
         "partition": said["partition"],
         "user_name": said["username"],
