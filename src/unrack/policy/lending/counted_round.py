@@ -51,6 +51,7 @@ from unrack.policy.lending.borrowing import cores_of_idle, tasks_by_cores
 from unrack.policy.lending.counted_levels import counted_levels, lending_of, level_now, take
 from unrack.policy.lending.lease_kernel import Asker, Leases, asker_of, place_job
 from unrack.policy.lending.lender_cost import LendingTerms
+from unrack.policy.lending.standstill import stands_until
 from unrack.policy.placement.node_kernel import add_node
 from unrack.units import NEVER_US
 
@@ -234,7 +235,7 @@ def lease_now(
 @compiled
 def counted_round(
     order: Ints, now: int, running: int, brief: bool, terms: LendingTerms, aware: Any, uses: MemoryUse, sky: Any
-) -> int:
+) -> tuple[int, int]:
     """Plan for the jobs in order; those that are due now start.
 
     Parameters
@@ -252,42 +253,46 @@ def counted_round(
     -------
     int
         How many start; NO_ROOM: the columns are to be made larger, and the round begun again.
+    int
+        Before which time, µs, such a round starts none either if nothing changes: ``standstill.py``.
     """
     turn, out, claims, started, new_rows = sky.turn, sky.out, sky.new_claims, sky.started, sky.new_rows
     seen, groups, slots = parts_of(PlanRule(1, True, 0), running, sky)
     jobs, nodes, kinds = order.shape[0], seen.total.shape[1], slots.first
     if jobs > turn.shape[1]:
-        return short_of(sky.cursor, TURNS)
+        return short_of(sky.cursor, TURNS), now
     if running + 2 * jobs + 4 > sky.times.shape[0]:
-        return short_of(sky.cursor, MOMENTS)
+        return short_of(sky.cursor, MOMENTS), now
     for q in range(jobs):
         turn[START, q] = -1
     from_us = level_now(now, terms.threshold_mb, seen, groups, kinds, sky)
     wanted = RowSpan(new_rows, 0, 0, zeros(2).reshape((1, 2)), 0, 1)
     last = last_that_may(order, 0, jobs, seen.asks, groups.total, sky.level) if brief else jobs
     if last == 0:
-        return 0
+        return 0, NEVER_US
     steps = counted_levels(now, terms.threshold_mb, seen, uses, groups, kinds, from_us, sky)
     free, then = seen.free.copy(), seen.free.copy()
     how = lending_of(terms, seen.total, groups)
     found = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
+    tried = zeros(jobs)  # until when jobs would run that have a place now and do not start
     quota = zeros(kinds)  # how many nodes of each kind a job takes
     head, shadow = -1, -1  # the place of the first that cannot start, and when it can where groups lend
     first = asker_of(seen, order[0], now, sky.of, np.empty(0, np.int64))  # that job, once it is known
     n = at = claim = used = 0
+    by_now = terms.groups > 1  # whether what a job would take depends on the time
     for q in range(jobs):
         if q >= last:
             break
         job = order[q]
         asked, fixed = gang_of(seen.asks, job), sky.fixed_at[1, job] - sky.fixed_at[0, job]
         if steps + 4 > sky.times.shape[0]:
-            return short_of(sky.cursor, MOMENTS)
+            return short_of(sky.cursor, MOMENTS), now
         if used + 2 * kinds > new_rows.shape[0]:
-            return short_of(sky.cursor, LEASES)
+            return short_of(sky.cursor, LEASES), now
         if at + 3 * nodes > out.shape[0] or n == started.shape[1]:
-            return short_of(sky.cursor, STARTS)
+            return short_of(sky.cursor, STARTS), now
         if claim + 2 * nodes + fixed > claims.shape[0]:
-            return short_of(sky.cursor, CLAIMED)
+            return short_of(sky.cursor, CLAIMED), now
         length = max(1, asked.us)
         i = search(0, steps, groups, slots, asked, length, wanted, sky)
         if i == 0:
@@ -321,6 +326,7 @@ def counted_round(
                 continue
             if runs_then:
                 add_rows(then, out, at, end, 1)
+            tried[q], by_now = now + length, by_now or terms.rule > 4
             i = search(1, steps, groups, slots, asked, length, wanted, sky)
         if i < 0:
             continue
@@ -341,4 +347,6 @@ def counted_round(
             rows = RowSpan(new_rows, used, row_end, wanted.claims, 0, 1)
             note(turn, q, time, length, rows)
             steps, used = book(sky, steps, time, length, slots, rows, -1), row_end
-    return n
+    if n > 0 or by_now:
+        return n, now
+    return 0, stands_until(order, now, running, last, tried, steps, sky)

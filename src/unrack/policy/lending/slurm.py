@@ -38,6 +38,11 @@ class CountedPlan(Plan):
     shares: Any = None  # the columns of the plan, and of the ledger, that were taken over last
     looked: int = 0  # at what so many jobs want
     beyond: bool = False  # whether of one of them something is chosen beside nodes and memory
+    # of the last round: what it planned for; the ledger's version, without the jobs submitted by then; and before when
+    # such a round starts none either
+    asked: Ints | None = None
+    version: int = -1
+    until_us: int = 0
 
     def counts_do(self, view: View) -> bool:
         """Whether memory may be lent, and all that wait could have at once what else they claim, wherever they run."""
@@ -62,14 +67,21 @@ class CountedPlan(Plan):
             counts = counts._replace(**own, **dict(zip(OWN, shares[1:], strict=True)))
         running, how = view.running_count, (brief, alone.terms, alone.aware, uses.kernel)
         while True:
-            count = counted_round(jobs, now, running, *how, counts.kernel)
+            count, until_us = counted_round(jobs, now, running, *how, counts.kernel)
             if count >= 0:
                 break
             counts = counts._replace(**more_room(counts, len(jobs), running))
         self.counts, self.shares, found = counts, shares, list[Start]()
+        if brief:
+            self.asked, self.version, self.until_us = jobs, view.version - view.jobs, until_us
         for job, row, end, claim, last in counts.started[:5, :count].T.tolist():
             found.append(Start(from_rows(job, counts.out[row:end], counts.new_claims[claim:last], self.places)))
         return found
+
+    def stands(self, view: View, jobs: Ints, now: int) -> bool:
+        """Whether no job starts, as in the last round; jobs behind these may have been submitted since."""
+        same = self.asked is not None and now < self.until_us and self.version == view.version - view.jobs
+        return same and np.array_equal(jobs, self.asked)
 
     def _kinds(self, view: View) -> PlanColumns:
         """Columns in which nodes are counted that have as many cores and as much memory."""
@@ -94,4 +106,6 @@ class LentSlurm(SlurmLike):
         assert isinstance(memory, CountedPlan)
         if not memory.counts_do(view):
             return super().plan(view, memory, jobs, now, brief)
+        if brief and memory.stands(view, jobs, now):
+            return []
         return memory.count(view, jobs, now, brief, self.mixed.alone(view, self.notes(view, memory)))
