@@ -265,6 +265,17 @@ class Policy(Protocol[Memory]):
 
 
 @runtime_checkable
+class Resting(Protocol[Memory]):
+    """What a policy has beside :class:`Policy` if it can tell how long it will not do anything.
+
+    One around another does not pass this on: it may do something meanwhile.
+    """
+
+    def rests_until(self, view: View, memory: Memory, now: int) -> int:
+        """Before which time (µs) no round decides anything unless something happens; asked after :meth:`next_round`."""
+
+
+@runtime_checkable
 class Provisioning(Protocol[Memory]):
     """What a policy has beside :class:`Policy` if it changes the memory of jobs as these use more and less of it."""
 

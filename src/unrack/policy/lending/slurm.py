@@ -21,8 +21,10 @@ from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.skyline.room import columns_for, more_room
 from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.lending.counted_round import counted_round
+from unrack.policy.orders import is_fixed
 from unrack.policy.placement.alone import Alone
 from unrack.resources.places import AMOUNT, PLACE
+from unrack.units import NEVER_US
 from unrack.view import View
 
 SHARED = ("free_places", "installed", "start", "fixed", "fixed_at")
@@ -43,6 +45,7 @@ class CountedPlan(Plan):
     asked: Ints | None = None
     version: int = -1
     until_us: int = 0
+    seen: int = -1  # the version at which that was known last
 
     def counts_do(self, view: View) -> bool:
         """Whether memory may be lent, and all that wait could have at once what else they claim, wherever they run."""
@@ -74,6 +77,7 @@ class CountedPlan(Plan):
         self.counts, self.shares, found = counts, shares, list[Start]()
         if brief:
             self.asked, self.version, self.until_us = jobs, view.version - view.jobs, until_us
+            self.seen = view.version
         for job, row, end, claim, last in counts.started[:5, :count].T.tolist():
             found.append(Start(from_rows(job, counts.out[row:end], counts.new_claims[claim:last], self.places)))
         return found
@@ -81,7 +85,8 @@ class CountedPlan(Plan):
     def stands(self, view: View, jobs: Ints, now: int) -> bool:
         """Whether no job starts, as in the last round; jobs behind these may have been submitted since."""
         same = self.asked is not None and now < self.until_us and self.version == view.version - view.jobs
-        return same and np.array_equal(jobs, self.asked)
+        self.seen = view.version if same and np.array_equal(jobs, self.asked) else -1
+        return self.seen >= 0
 
     def _kinds(self, view: View) -> PlanColumns:
         """Columns in which nodes are counted that have as many cores and as much memory."""
@@ -109,3 +114,12 @@ class LentSlurm(SlurmLike):
         if brief and memory.stands(view, jobs, now):
             return []
         return memory.count(view, jobs, now, brief, self.mixed.alone(view, self.notes(view, memory)))
+
+    def rests_until(self, view: View, memory: Plan, now: int) -> int:
+        """The first multiple of the interval at which a round may start a job, if nothing happens."""
+        assert isinstance(memory, CountedPlan)
+        known = memory.seen == view.version == memory.planned_version and is_fixed(self.order) and not memory.noted
+        if not known or type(self) is not LentSlurm:
+            return now
+        memory.forget(view.queue)  # what is reserved moves with the clock: who asks why has it planned
+        return min(-(-memory.until_us // self.interval_us) * self.interval_us, NEVER_US)
