@@ -178,11 +178,36 @@ def enough(level: Ints, k: int, total: Ints, asked: Gang) -> bool:
 
 
 @inlined
-def last_that_may(order: Ints, first: int, last: int, asks: Ints, total: Ints, level: Ints) -> int:
-    """The place behind the last job of ``order[first:last]`` for which enough is free now; ``first``: there is none."""
+def least_nodes(asked: Gang, total: Ints) -> int:
+    """On how many nodes a job runs at least, by its cores; a division for every step would take most of the time."""
+    most = 1
+    for g in range(total.shape[1]):
+        most = max(most, tasks_by_cores(total[CPU, g], asked.cores))
+    return (asked.tasks + most - 1) // most
+
+
+@melted
+def short_at(level: Ints, k: int, pool: int, least: int, mb: int) -> bool:
+    """Whether one step has fewer nodes or less memory; ``pool``: as of :func:`level_now`."""
+    nodes = 0
+    for g in range(pool):
+        nodes += max(0, level[k, CPU, g])
+    return nodes < least or level[k, CPU, pool] < mb
+
+
+@inlined
+def last_that_may(order: Ints, first: int, last: int, now: int, steps: int, total: Ints, sky: Any) -> int:
+    """The place behind the last job of ``order[first:last]`` that may start now; ``first``: there is none.
+
+    It may if enough is free for as long as it runs. During a round less and less is.
+    """
+    times, at, level, pool = sky.times, sky.at, sky.level, total.shape[1]
     for q in range(last - 1, first - 1, -1):
-        asked = gang_of(asks, order[q])
-        if enough(level, 0, total, asked):
+        asked = gang_of(sky.asks, order[q])
+        least, mb, end, k = least_nodes(asked, total), asked.tasks * asked.mb, now + max(1, asked.us), 0
+        while k < steps and times[k] < end and not short_at(level, at[k], pool, least, mb):
+            k += 1
+        if k == steps or times[k] >= end:
             return q + 1
     return first
 
@@ -192,16 +217,14 @@ def search(
     i: int, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, wanted: RowSpan, sky: Any
 ) -> int:  # fmt: skip
     """The first step from ``i`` on at which a job fits for as long as it runs; -1: there is none."""
-    at, level, total, pool, most, need = sky.at, sky.level, groups.total, slots.first, 1, asked.tasks * asked.mb
-    for g in range(pool):
-        most = max(most, tasks_by_cores(total[CPU, g], asked.cores))
-    least = (asked.tasks + most - 1) // most  # nodes: a division for every step would take most of the time
-    while i < steps:
-        k, nodes = at[i], 0
-        for g in range(pool):
-            nodes += max(0, level[k, CPU, g])
-        if nodes >= least and need <= level[k, CPU, pool]:
-            break
+    at, level, pool, least, need = (
+        sky.at,
+        sky.level,
+        slots.first,
+        least_nodes(asked, groups.total),
+        asked.tasks * asked.mb,
+    )
+    while i < steps and short_at(level, at[i], pool, least, need):
         i += 1
     if i == steps:
         return -1
@@ -267,7 +290,7 @@ def counted_round(
         turn[START, q] = -1
     from_us = level_now(now, terms.threshold_mb, seen, groups, kinds, sky)
     wanted = RowSpan(new_rows, 0, 0, zeros(2).reshape((1, 2)), 0, 1)
-    last = last_that_may(order, 0, jobs, seen.asks, groups.total, sky.level) if brief else jobs
+    last = last_that_may(order, 0, jobs, now, 1, groups.total, sky) if brief else jobs
     if last == 0:
         return 0, NEVER_US
     steps = counted_levels(now, terms.threshold_mb, seen, uses, groups, kinds, from_us, sky)
@@ -281,6 +304,7 @@ def counted_round(
     n = at = claim = used = 0
     by_now = terms.groups > 1  # whether what a job would take depends on the time
     for q in range(jobs):
+        last = last_that_may(order, q, last, now, steps, groups.total, sky) if brief else jobs
         if q >= last:
             break
         job = order[q]
@@ -322,7 +346,6 @@ def counted_round(
                 note(turn, q, now, length, held)
                 sky.start[job] = now
                 n, at, claim = n + 1, end, claim_end
-                last = last_that_may(order, q + 1, last, seen.asks, groups.total, sky.level) if brief else jobs
                 continue
             if runs_then:
                 add_rows(then, out, at, end, 1)
