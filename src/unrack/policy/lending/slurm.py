@@ -8,7 +8,7 @@ that starts now is given nodes and lenders. Else plans name them, as those of an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,15 @@ OWN = ("asks", "free", "running", "pool", "lease_at")
 """Columns of a plan that what is counted shares, and of the ledger, which may be others in any round."""
 
 
+class Rest(NamedTuple):
+    """How long rounds go as one in which no job starts, if nothing changes."""
+
+    jobs: Ints  # for which it planned
+    changes: int  # the ledger's version, less the jobs submitted by then
+    until_us: int  # before which time such a round starts none either
+    version: int  # the ledger's at which that was known last
+
+
 @dataclass(slots=True)
 class CountedPlan(Plan):
     """A plan that counts while that does."""
@@ -40,12 +49,7 @@ class CountedPlan(Plan):
     shares: Any = None  # the columns of the plan, and of the ledger, that were taken over last
     looked: int = 0  # at what so many jobs want
     beyond: bool = False  # whether of one of them something is chosen beside nodes and memory
-    # of the last round: what it planned for; the ledger's version, without the jobs submitted by then; and before when
-    # such a round starts none either
-    asked: Ints | None = None
-    version: int = -1
-    until_us: int = 0
-    seen: int = -1  # the version at which that was known last
+    rest: Rest | None = None  # of the last round
 
     def counts_do(self, view: View) -> bool:
         """Whether memory may be lent, and all that wait could have at once what else they claim, wherever they run."""
@@ -75,18 +79,18 @@ class CountedPlan(Plan):
                 break
             counts = counts._replace(**more_room(counts, len(jobs), running))
         self.counts, self.shares, found = counts, shares, list[Start]()
-        if brief:
-            self.asked, self.version, self.until_us = jobs, view.version - view.jobs, until_us
-            self.seen = view.version
+        self.rest = Rest(jobs, view.version - view.jobs, until_us, view.version) if brief else None
         for job, row, end, claim, last in counts.started[:5, :count].T.tolist():
             found.append(Start(from_rows(job, counts.out[row:end], counts.new_claims[claim:last], self.places)))
         return found
 
     def stands(self, view: View, jobs: Ints, now: int) -> bool:
         """Whether no job starts, as in the last round; jobs behind these may have been submitted since."""
-        same = self.asked is not None and now < self.until_us and self.version == view.version - view.jobs
-        self.seen = view.version if same and np.array_equal(jobs, self.asked) else -1
-        return self.seen >= 0
+        rest = self.rest
+        if rest is None or now >= rest.until_us or rest.changes != view.version - view.jobs:
+            return False
+        self.rest = rest._replace(version=view.version) if np.array_equal(jobs, rest.jobs) else None
+        return self.rest is not None
 
     def _kinds(self, view: View) -> PlanColumns:
         """Columns in which nodes are counted that have as many cores and as much memory."""
@@ -118,8 +122,10 @@ class LentSlurm(SlurmLike):
     def rests_until(self, view: View, memory: Plan, now: int) -> int:
         """The first multiple of the interval at which a round may start a job, if nothing happens."""
         assert isinstance(memory, CountedPlan)
-        known = memory.seen == view.version == memory.planned_version and is_fixed(self.order) and not memory.noted
-        if not known or type(self) is not LentSlurm:
+        rest, ages = memory.rest, bool(memory.noted) or not is_fixed(self.order)
+        if rest is None or ages or not rest.version == view.version == memory.planned_version:
+            return now
+        if type(self) is not LentSlurm:  # one that decides in another way
             return now
         memory.forget(view.queue)  # what is reserved moves with the clock: who asks why has it planned
-        return min(-(-memory.until_us // self.interval_us) * self.interval_us, NEVER_US)
+        return min(-(-rest.until_us // self.interval_us) * self.interval_us, NEVER_US)
