@@ -41,7 +41,7 @@ from unrack.policy.discipline.skyline.columns import (
     TURNS,
     PlanRule,
 )
-from unrack.policy.discipline.skyline.levels import copy_of, earliest, parts_of, short_of
+from unrack.policy.discipline.skyline.levels import copy_of, earliest, fits_in, parts_of, short_of
 from unrack.policy.discipline.skyline.plan_round import note
 from unrack.policy.discipline.skyline.starting import settle
 from unrack.policy.discipline.skyline.steps import Groups, RowSpan, Slots, book, fits_at, step_at
@@ -166,15 +166,6 @@ def hold(
     for node in range(from_us.shape[0]):
         from_us[node] = before[node]
     return False, book(sky, steps, now, end - now, slots, own, 1)
-
-
-@melted
-def enough(level: Ints, k: int, total: Ints, asked: Gang) -> bool:
-    """Whether one step has nodes and memory for a job: so much of a search takes less than to call it."""
-    room, pool = 0, total.shape[1]
-    for g in range(pool):
-        room += max(level[k, CPU, g], 0) * tasks_by_cores(total[CPU, g], asked.cores)
-    return room >= asked.tasks and asked.tasks * asked.mb <= level[k, CPU, pool]
 
 
 @inlined
@@ -362,8 +353,8 @@ def counted_round(
             if shadow > time:
                 time, i = shadow, first_at_least(sky.times, 0, steps, shadow + 1) - 1
                 copy_of(sky.low, 0, sky.level, sky.at[i], groups, kinds)
-                if not enough(sky.low, 0, groups.total, asked):
-                    i = -1
+                alone = Gang(asked.tasks, asked.cores, 0, asked.us)
+                i = i if fits_in(sky.low, 0, groups, slots, alone, wanted, 0, sky.may_lend) else -1
         sky.start[job] = time
         if i >= 0:
             row_end = take(sky.low, how, groups, slots, asked, new_rows, used, quota)[0]
