@@ -44,8 +44,9 @@ from unrack.ledger.claims import join
 from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.policy.around.around import traits_of
-from unrack.policy.contract import Ability, Decision, Estimates, Policy, Reject, Requeue, Used
+from unrack.policy.contract import Ability, Decision, Estimates, Policy, Reject, Requeue, Resting, Used
 from unrack.reasons import Code, Reason
+from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import ESTIMATE, Job, JobTable, job_table
 from unrack.workload.site.sessions import alike, components_of
@@ -115,6 +116,7 @@ class Core:
         self._promised = asked.promised if Ability.PROMISED in does else None
         self._memory = Provisions(self)
         self._foresees = asked.expected_end_us if Ability.EXPECTED_END_US in does else None
+        self._rests = policy.rests_until if isinstance(policy, Resting) else None
 
     def _told(self, jobs: JobTable) -> Ints:
         """int64[4, jobs]: what the policy is told that jobs ask."""
@@ -357,7 +359,9 @@ class Core:
         A RefusedError if it asks for a time that is not after ``now``, or for what is no time.
         """
         wanted = self.policy.next_round(self.view, self.memory, now)
-        return None if wanted is None else wanted_us(wanted, self.policy.name, now)
+        if wanted is not None and self._rests is not None:
+            wanted = max(wanted, self._rests(self.view, self.memory, now))
+        return None if wanted in (None, NEVER_US) else wanted_us(wanted, self.policy.name, now)
 
     def why(self, job: int, now: int) -> Reason:
         """Why a job is not running: asked after a round."""

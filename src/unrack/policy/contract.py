@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -262,6 +262,17 @@ class Policy(Protocol[Memory]):
 
     def why(self, view: View, memory: Memory, job: int, now: int) -> Reason:
         """Why a queued job was not started by the ``decide`` just made."""
+
+
+@runtime_checkable
+class Resting(Protocol):
+    """What a policy has beside :class:`Policy` if it can tell how long it will not do anything.
+
+    One around another does not pass this on: it may do something meanwhile.
+    """
+
+    def rests_until(self, view: View, memory: Any, now: int) -> int:
+        """Before which time (µs) no round decides anything unless something happens; asked after :meth:`next_round`."""
 
 
 @runtime_checkable

@@ -41,7 +41,7 @@ from unrack.policy.discipline.skyline.columns import (
     TURNS,
     PlanRule,
 )
-from unrack.policy.discipline.skyline.levels import copy_of, earliest, parts_of, short_of
+from unrack.policy.discipline.skyline.levels import copy_of, earliest, fits_in, parts_of, short_of
 from unrack.policy.discipline.skyline.plan_round import note
 from unrack.policy.discipline.skyline.starting import settle
 from unrack.policy.discipline.skyline.steps import Groups, RowSpan, Slots, book, fits_at, step_at
@@ -51,6 +51,7 @@ from unrack.policy.lending.borrowing import cores_of_idle, tasks_by_cores
 from unrack.policy.lending.counted_levels import counted_levels, lending_of, level_now, take
 from unrack.policy.lending.lease_kernel import Asker, Leases, asker_of, place_job
 from unrack.policy.lending.lender_cost import LendingTerms
+from unrack.policy.lending.standstill import stands_until
 from unrack.policy.placement.node_kernel import add_node
 from unrack.units import NEVER_US
 
@@ -167,21 +168,37 @@ def hold(
     return False, book(sky, steps, now, end - now, slots, own, 1)
 
 
+@inlined
+def least_nodes(asked: Gang, total: Ints) -> int:
+    """On how many nodes a job runs at least, by its cores; a division for every step would take most of the time."""
+    most = 1
+    for g in range(total.shape[1]):
+        most = max(most, tasks_by_cores(total[CPU, g], asked.cores))
+    return (asked.tasks + most - 1) // most
+
+
 @melted
-def enough(level: Ints, k: int, total: Ints, asked: Gang) -> bool:
-    """Whether one step has nodes and memory for a job: so much of a search takes less than to call it."""
-    room, pool = 0, total.shape[1]
+def short_at(level: Ints, k: int, pool: int, least: int, mb: int) -> bool:
+    """Whether one step has fewer nodes or less memory; ``pool``: as of :func:`level_now`."""
+    nodes = 0
     for g in range(pool):
-        room += max(level[k, CPU, g], 0) * tasks_by_cores(total[CPU, g], asked.cores)
-    return room >= asked.tasks and asked.tasks * asked.mb <= level[k, CPU, pool]
+        nodes += max(0, level[k, CPU, g])
+    return nodes < least or level[k, CPU, pool] < mb
 
 
 @inlined
-def last_that_may(order: Ints, first: int, last: int, asks: Ints, total: Ints, level: Ints) -> int:
-    """The place behind the last job of ``order[first:last]`` for which enough is free now; ``first``: there is none."""
+def last_that_may(order: Ints, first: int, last: int, now: int, steps: int, total: Ints, sky: Any) -> int:
+    """The place behind the last job of ``order[first:last]`` that may start now; ``first``: there is none.
+
+    It may if enough is free for as long as it runs. During a round less and less is.
+    """
+    times, at, level, pool = sky.times, sky.at, sky.level, total.shape[1]
     for q in range(last - 1, first - 1, -1):
-        asked = gang_of(asks, order[q])
-        if enough(level, 0, total, asked):
+        asked = gang_of(sky.asks, order[q])
+        least, mb, end, k = least_nodes(asked, total), asked.tasks * asked.mb, now + max(1, asked.us), 0
+        while k < steps and times[k] < end and not short_at(level, at[k], pool, least, mb):
+            k += 1
+        if k == steps or times[k] >= end:
             return q + 1
     return first
 
@@ -191,16 +208,14 @@ def search(
     i: int, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, wanted: RowSpan, sky: Any
 ) -> int:  # fmt: skip
     """The first step from ``i`` on at which a job fits for as long as it runs; -1: there is none."""
-    at, level, total, pool, most, need = sky.at, sky.level, groups.total, slots.first, 1, asked.tasks * asked.mb
-    for g in range(pool):
-        most = max(most, tasks_by_cores(total[CPU, g], asked.cores))
-    least = (asked.tasks + most - 1) // most  # nodes: a division for every step would take most of the time
-    while i < steps:
-        k, nodes = at[i], 0
-        for g in range(pool):
-            nodes += max(0, level[k, CPU, g])
-        if nodes >= least and need <= level[k, CPU, pool]:
-            break
+    at, level, pool, least, need = (
+        sky.at,
+        sky.level,
+        slots.first,
+        least_nodes(asked, groups.total),
+        asked.tasks * asked.mb,
+    )
+    while i < steps and short_at(level, at[i], pool, least, need):
         i += 1
     if i == steps:
         return -1
@@ -234,7 +249,7 @@ def lease_now(
 @compiled
 def counted_round(
     order: Ints, now: int, running: int, brief: bool, terms: LendingTerms, aware: Any, uses: MemoryUse, sky: Any
-) -> int:
+) -> tuple[int, int]:
     """Plan for the jobs in order; those that are due now start.
 
     Parameters
@@ -252,42 +267,47 @@ def counted_round(
     -------
     int
         How many start; NO_ROOM: the columns are to be made larger, and the round begun again.
+    int
+        Before which time, µs, such a round starts none either if nothing changes: ``standstill.py``.
     """
     turn, out, claims, started, new_rows = sky.turn, sky.out, sky.new_claims, sky.started, sky.new_rows
     seen, groups, slots = parts_of(PlanRule(1, True, 0), running, sky)
     jobs, nodes, kinds = order.shape[0], seen.total.shape[1], slots.first
     if jobs > turn.shape[1]:
-        return short_of(sky.cursor, TURNS)
+        return short_of(sky.cursor, TURNS), now
     if running + 2 * jobs + 4 > sky.times.shape[0]:
-        return short_of(sky.cursor, MOMENTS)
+        return short_of(sky.cursor, MOMENTS), now
     for q in range(jobs):
         turn[START, q] = -1
     from_us = level_now(now, terms.threshold_mb, seen, groups, kinds, sky)
     wanted = RowSpan(new_rows, 0, 0, zeros(2).reshape((1, 2)), 0, 1)
-    last = last_that_may(order, 0, jobs, seen.asks, groups.total, sky.level) if brief else jobs
+    last = last_that_may(order, 0, jobs, now, 1, groups.total, sky) if brief else jobs
     if last == 0:
-        return 0
+        return 0, NEVER_US
     steps = counted_levels(now, terms.threshold_mb, seen, uses, groups, kinds, from_us, sky)
     free, then = seen.free.copy(), seen.free.copy()
     how = lending_of(terms, seen.total, groups)
     found = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
+    tried = zeros(jobs)  # until when jobs would run that have a place now and do not start
     quota = zeros(kinds)  # how many nodes of each kind a job takes
     head, shadow = -1, -1  # the place of the first that cannot start, and when it can where groups lend
     first = asker_of(seen, order[0], now, sky.of, np.empty(0, np.int64))  # that job, once it is known
     n = at = claim = used = 0
+    by_now = terms.groups > 1  # whether what a job would take depends on the time
     for q in range(jobs):
+        last = last_that_may(order, q, last, now, steps, groups.total, sky) if brief else jobs
         if q >= last:
             break
         job = order[q]
         asked, fixed = gang_of(seen.asks, job), sky.fixed_at[1, job] - sky.fixed_at[0, job]
         if steps + 4 > sky.times.shape[0]:
-            return short_of(sky.cursor, MOMENTS)
+            return short_of(sky.cursor, MOMENTS), now
         if used + 2 * kinds > new_rows.shape[0]:
-            return short_of(sky.cursor, LEASES)
+            return short_of(sky.cursor, LEASES), now
         if at + 3 * nodes > out.shape[0] or n == started.shape[1]:
-            return short_of(sky.cursor, STARTS)
+            return short_of(sky.cursor, STARTS), now
         if claim + 2 * nodes + fixed > claims.shape[0]:
-            return short_of(sky.cursor, CLAIMED)
+            return short_of(sky.cursor, CLAIMED), now
         length = max(1, asked.us)
         i = search(0, steps, groups, slots, asked, length, wanted, sky)
         if i == 0:
@@ -317,10 +337,10 @@ def counted_round(
                 note(turn, q, now, length, held)
                 sky.start[job] = now
                 n, at, claim = n + 1, end, claim_end
-                last = last_that_may(order, q + 1, last, seen.asks, groups.total, sky.level) if brief else jobs
                 continue
             if runs_then:
                 add_rows(then, out, at, end, 1)
+            tried[q], by_now = now + length, by_now or terms.rule > 4
             i = search(1, steps, groups, slots, asked, length, wanted, sky)
         if i < 0:
             continue
@@ -333,12 +353,14 @@ def counted_round(
             if shadow > time:
                 time, i = shadow, first_at_least(sky.times, 0, steps, shadow + 1) - 1
                 copy_of(sky.low, 0, sky.level, sky.at[i], groups, kinds)
-                if not enough(sky.low, 0, groups.total, asked):
-                    i = -1
+                alone = Gang(asked.tasks, asked.cores, 0, asked.us)
+                i = i if fits_in(sky.low, 0, groups, slots, alone, wanted, 0, sky.may_lend) else -1
         sky.start[job] = time
         if i >= 0:
             row_end = take(sky.low, how, groups, slots, asked, new_rows, used, quota)[0]
             rows = RowSpan(new_rows, used, row_end, wanted.claims, 0, 1)
             note(turn, q, time, length, rows)
             steps, used = book(sky, steps, time, length, slots, rows, -1), row_end
-    return n
+    if n > 0 or by_now:
+        return n, now
+    return 0, stands_until(order, now, running, last, tried, steps, sky)

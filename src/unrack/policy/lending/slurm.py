@@ -8,7 +8,7 @@ that starts now is given nodes and lenders. Else plans name them, as those of an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,13 +21,24 @@ from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.skyline.room import columns_for, more_room
 from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.lending.counted_round import counted_round
+from unrack.policy.orders import is_fixed
 from unrack.policy.placement.alone import Alone
 from unrack.resources.places import AMOUNT, PLACE
+from unrack.units import NEVER_US
 from unrack.view import View
 
 SHARED = ("free_places", "installed", "start", "fixed", "fixed_at")
 OWN = ("asks", "free", "running", "pool", "lease_at")
 """Columns of a plan that what is counted shares, and of the ledger, which may be others in any round."""
+
+
+class Rest(NamedTuple):
+    """How long rounds go as one in which no job starts, if nothing changes."""
+
+    jobs: Ints  # for which it planned
+    changes: int  # the ledger's version, less the jobs submitted by then
+    until_us: int  # before which time such a round starts none either
+    version: int  # the ledger's at which that was known last
 
 
 @dataclass(slots=True)
@@ -38,6 +49,7 @@ class CountedPlan(Plan):
     shares: Any = None  # the columns of the plan, and of the ledger, that were taken over last
     looked: int = 0  # at what so many jobs want
     beyond: bool = False  # whether of one of them something is chosen beside nodes and memory
+    rest: Rest | None = None  # of the last round
 
     def counts_do(self, view: View) -> bool:
         """Whether memory may be lent, and all that wait could have at once what else they claim, wherever they run."""
@@ -62,14 +74,23 @@ class CountedPlan(Plan):
             counts = counts._replace(**own, **dict(zip(OWN, shares[1:], strict=True)))
         running, how = view.running_count, (brief, alone.terms, alone.aware, uses.kernel)
         while True:
-            count = counted_round(jobs, now, running, *how, counts.kernel)
+            count, until_us = counted_round(jobs, now, running, *how, counts.kernel)
             if count >= 0:
                 break
             counts = counts._replace(**more_room(counts, len(jobs), running))
         self.counts, self.shares, found = counts, shares, list[Start]()
+        self.rest = Rest(jobs, view.version - view.jobs, until_us, view.version) if brief else None
         for job, row, end, claim, last in counts.started[:5, :count].T.tolist():
             found.append(Start(from_rows(job, counts.out[row:end], counts.new_claims[claim:last], self.places)))
         return found
+
+    def stands(self, view: View, jobs: Ints, now: int) -> bool:
+        """Whether no job starts, as in the last round; jobs behind these may have been submitted since."""
+        rest = self.rest
+        if rest is None or now >= rest.until_us or rest.changes != view.version - view.jobs:
+            return False
+        self.rest = rest._replace(version=view.version) if np.array_equal(jobs, rest.jobs) else None
+        return self.rest is not None
 
     def _kinds(self, view: View) -> PlanColumns:
         """Columns in which nodes are counted that have as many cores and as much memory."""
@@ -94,4 +115,17 @@ class LentSlurm(SlurmLike):
         assert isinstance(memory, CountedPlan)
         if not memory.counts_do(view):
             return super().plan(view, memory, jobs, now, brief)
+        if brief and memory.stands(view, jobs, now):
+            return []
         return memory.count(view, jobs, now, brief, self.mixed.alone(view, self.notes(view, memory)))
+
+    def rests_until(self, view: View, memory: Plan, now: int) -> int:
+        """The first multiple of the interval at which a round may start a job, if nothing happens."""
+        assert isinstance(memory, CountedPlan)
+        rest, ages = memory.rest, bool(memory.noted) or not is_fixed(self.order)
+        if rest is None or ages or not rest.version == view.version == memory.planned_version:
+            return now
+        if type(self) is not LentSlurm:  # one that decides in another way
+            return now
+        memory.forget(view.queue)  # what is reserved moves with the clock: who asks why has it planned
+        return min(-(-rest.until_us // self.interval_us) * self.interval_us, NEVER_US)

@@ -1,0 +1,97 @@
+"""A plan over lent memory that rests, and stops where no job may start, decides as one that plans for all at any time.
+
+The other one is made anew in every round, for every job that is looked at. Requests are often too short, so that jobs
+are past their booked ends: while one is, a Slurm-like scheduler has a round at every interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from lending_worlds import attempts_of
+from small_worlds import J, table
+
+from unrack.cluster.spec import Cluster
+from unrack.core import Core
+from unrack.kernels.arrays import Ints
+from unrack.policy.contract import Start
+from unrack.policy.discipline.skyline.plan import Plan
+from unrack.policy.lending.slurm import CountedPlan, LentSlurm
+from unrack.policy.table import parse_policy
+from unrack.sim.kernel import Kernel
+from unrack.sim.log import RunLog
+from unrack.view import View
+
+RULES = ["disaggregated", "local", "local-spread", "naive", "strawman", "contention-aware"]
+
+
+class Restless(LentSlurm):
+    """Plans anew for all jobs in every round, and has one at every interval."""
+
+    def plan(self, view: View, memory: Plan, jobs: Ints, now: int, brief: bool) -> list[Start]:
+        """For all jobs, whether they may start or not."""
+        assert isinstance(memory, CountedPlan)
+        if not memory.counts_do(view):
+            return super().plan(view, memory, jobs, now, brief)
+        return memory.count(view, jobs, now, False, self.mixed.alone(view, self.notes(view, memory)))
+
+
+def world(seed: int) -> tuple[dict[str, Any], list[J], str]:
+    """A cluster, some dozen jobs that want most of it, and the parameters of a policy."""
+    random = np.random.default_rng(seed)
+    kinds = [(int(random.integers(2, 7)), int(random.choice([2, 4])), int(random.choice([8, 12, 16])))
+             for _ in range(int(random.integers(1, 3)))]  # fmt: skip
+    content = {
+        "nodes": [{"count": count, "cores": cores, "memory": mb} for count, cores, mb in kinds],
+        "lending": random.choice(["all", "all", "all", 3]).item(),
+    }
+    content["lending"] = int(content["lending"]) if content["lending"] == "3" else "all"
+    nodes, jobs, submit = sum(count for count, _, _ in kinds), list[J](), 0
+    unit = int(random.choice([1, 2, 5]))  # with coarse times many are equal
+    for _ in range(int(random.integers(10, 40))):
+        submit += int(random.choice([0, 1, 2, 3, 6])) * unit
+        run = int(random.integers(1, 30)) * unit
+        asked = max(1, int(run * random.choice([0.2, 0.5, 1.0, 1.0, 1.5, 3.0])))
+        tasks = int(random.integers(1, nodes + 1)) if random.random() < 0.4 else int(random.integers(1, 3))
+        jobs.append(J(submit, run, tasks, asked, int(random.choice([1, 2])), int(random.choice([1, 2, 5, 9]))))
+    interval, depth = int(random.choice([1, 2, 3])), int(random.choice([4, 100]))
+    main = random.choice(["events", "interval"])
+    return content, jobs, f"scheduler=slurm, interval={interval} s, depth={depth}, queue={depth + 2}, main={main}"
+
+
+def run(content: dict[str, Any], jobs: list[J], policy: LentSlurm) -> tuple[RunLog, int]:
+    """The log, and how many rounds there were."""
+    core, rounds = Core(Cluster.from_dict(content), table(jobs), policy), list[int]()
+    return Kernel(core).run(after_round=rounds.append), len(rounds)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_plan_that_rests_decides_as_one_that_is_made_anew(rule: str) -> None:
+    saved = 0
+    for seed in range(60):
+        content, jobs, how = world(seed)
+        policy = parse_policy(f"{rule}({how})")
+        assert type(policy) is LentSlurm
+        values = {name: getattr(policy, name) for name in policy.__dataclass_fields__}
+        ours, rounds = run(content, jobs, policy)
+        theirs, all_rounds = run(content, jobs, Restless(**values))
+        assert attempts_of(ours) == attempts_of(theirs), seed
+        assert ours.end_us == theirs.end_us
+        saved += all_rounds - rounds
+    assert saved > 100
+
+
+def test_a_policy_made_of_one_that_rests_is_asked_at_every_interval() -> None:
+    content, jobs, how = world(3)
+    policy = parse_policy(f"disaggregated({how})")
+    assert isinstance(policy, LentSlurm)
+
+    class Own(LentSlurm):
+        """What it does may depend on the time."""
+
+    values = {name: getattr(policy, name) for name in policy.__dataclass_fields__}
+    restless = replace(Restless(**values), label="own")
+    assert run(content, jobs, Own(**values))[1] == run(content, jobs, restless)[1] > run(content, jobs, policy)[1]
