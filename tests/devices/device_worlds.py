@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.policy.around.around import seeded
-from unrack.policy.pools.pool_policy import Pooled
 from unrack.policy.table import POLICIES, parse_policy
 from unrack.sim.faults import Fault
 from unrack.sim.kernel import Kernel
@@ -30,7 +29,7 @@ QUANTITIES = {
     "gpu": ("bandwidth_mb_s", "memory_mb"),
     "fpga": ("luts",),
 }
-PLACERS = [name for name in POLICIES if isinstance(parse_policy(name), Pooled)]
+PLACERS = [name for name, entry in POLICIES.items() if entry.summary.startswith("pools:")]
 """The policies for pools."""
 
 

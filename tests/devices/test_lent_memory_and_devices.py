@@ -11,8 +11,8 @@ from device_worlds import D, cluster, pool, workload
 from unrack import Cluster, simulate
 from unrack.ledger.lease import Lease, Loan
 from unrack.policy import Placed, View
-from unrack.policy.contract import Decision, Start
-from unrack.policy.pools.pool_policy import Pooled
+from unrack.policy.contract import Ability, Decision, Start
+from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.workload.job import JobTable, Workload
 
 
@@ -131,11 +131,13 @@ def test_without_places_for_its_tasks_no_lender_is_to_blame() -> None:
 
 
 def test_a_job_that_only_the_policy_holds_impossible_is_refused_in_its_name() -> None:
-    class Choosy(Pooled):
+    class Choosy(ListScheduler):
         """Takes no job of two cores."""
+
+        does = frozenset({Ability.POSSIBLE})
 
         def possible(self, cluster: Cluster, jobs: JobTable) -> np.ndarray:
             return np.asarray(jobs.cores < 2)
 
     job = D(0, 9, cores=2)
-    assert reason(lenders(), 1, job, Choosy("first-fit", label="choosy")) == "too-big: choosy has no place for it"
+    assert reason(lenders(), 1, job, Choosy(label="choosy")) == "too-big: choosy has no place for it"

@@ -15,9 +15,6 @@ from unrack.events import Finished, Round, Submitted
 from unrack.ledger.devices.columns import DeviceColumns
 from unrack.ledger.lease import NO_LOANS, Lease
 from unrack.policy.around.around import seeded
-from unrack.policy.orders import ORDERS
-from unrack.policy.pools.pool_policy import Pooled
-from unrack.policy.pools.waiting_jobs import JOB_BITS, KEYS
 from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
@@ -118,23 +115,6 @@ def test_random_fit_that_begins_anew_draws_anew_and_serves_the_same_jobs(world: 
     assert again.state.tolist() == once.state.tolist() or len(world.faults) > 0
 
 
-@pytest.mark.parametrize("order", list(KEYS))
-def test_the_keys_of_jobs_sort_them_as_the_orders_do(order: str) -> None:
-    for seed in range(20):
-        jobs = random_world(seed).jobs
-        ones = [D(j.submit, j.run, j.cores, j.tasks, due=j.due, priority=j.priority) for j in jobs]
-        core = Core(cluster([1]), table([D(0, 1, 99, due=1), *ones]), Pooled())
-        for job in range(len(jobs) + 1):
-            core.handle(Submitted(job), 0)
-        queue = np.arange(len(jobs) + 1)
-        wanted = ORDERS[order].order(core.view, queue, 0).tolist()
-        assert sorted(queue.tolist(), key=lambda job: (KEYS[order](core.view, job) << JOB_BITS) + job) == wanted
-
-
-def test_all_orders_that_never_change_have_a_key() -> None:
-    assert set(KEYS) == {name for name, order in ORDERS.items() if not order.ages}
-
-
 # --- purity -----------------------------------------------------------------------------------------------------------
 
 GANG = World(
@@ -160,7 +140,7 @@ def arrays(view: View) -> dict[str, np.ndarray]:
 
 
 def test_nothing_of_the_devices_can_be_written_not_even_through_the_base() -> None:
-    core = Core(GANG.cluster, table(GANG.jobs), Pooled(), Physics(GANG.models).pace(GANG.cluster))
+    core = Core(GANG.cluster, table(GANG.jobs), parse_policy("first-fit"), Physics(GANG.models).pace(GANG.cluster))
     core.handle(Submitted(0), 0)
     for name, array in arrays(core.view).items():
         while isinstance(array, np.ndarray):
@@ -192,7 +172,7 @@ def test_an_exception_in_the_middle_of_a_pass_leaves_the_state_as_it_was_and_no_
     policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = Core(GANG.cluster, table(GANG.jobs), parse_policy(policy), Physics(GANG.models).pace(GANG.cluster))
-    chosen = type(core.policy)
+    chosen = type(core.policy.mixed.pooled)
     node, calls = chosen.node, [0]
 
     def failing(*args: Any) -> int:
@@ -213,7 +193,7 @@ def test_an_exception_in_the_middle_of_a_pass_leaves_the_state_as_it_was_and_no_
 
 def test_admits_answers_as_the_core_does_and_changes_nothing() -> None:
     world = GANG
-    core = Core(world.cluster, table(world.jobs), Pooled(), Physics(world.models).pace(world.cluster))
+    core = Core(world.cluster, table(world.jobs), parse_policy("first-fit"), Physics(world.models).pace(world.cluster))
     core.handle(Submitted(0), 0)
     view = core.view
     assert view.devices is not None
@@ -226,7 +206,7 @@ def test_admits_answers_as_the_core_does_and_changes_nothing() -> None:
 
 
 def test_a_job_that_was_not_decided_on_is_considered_after_a_failed_start() -> None:
-    core = Core(GANG.cluster, table(GANG.jobs), Pooled(), Physics(GANG.models).pace(GANG.cluster))
+    core = Core(GANG.cluster, table(GANG.jobs), parse_policy("first-fit"), Physics(GANG.models).pace(GANG.cluster))
     core.handle(Submitted(0), 0)
     assert len(core.handle(Round(), 0)) == 1
     core.handle(Finished(0), 5 * S)

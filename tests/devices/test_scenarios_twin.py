@@ -7,7 +7,7 @@ from naive import Naive
 
 import unrack
 from unrack.core import Core
-from unrack.policy.pools.pool_policy import Pooled
+from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.world import World
@@ -25,7 +25,7 @@ def run(cluster: unrack.Cluster, workload: unrack.Workload, policy: object) -> R
 def test_first_fit_starts_every_job_when_and_where_its_twin_does(preset: str, scenario: str, jobs: int) -> None:
     cluster = unrack.Cluster.preset(preset)
     workload = unrack.generate({"scenario": scenario, "load": 0.7, "jobs": jobs}, seed=3)
-    ours = run(cluster, workload, Pooled(rule="first-fit"))
+    ours = run(cluster, workload, parse_policy("first-fit"))
     tables = [{"model": "smufin", **make_smufin()}]
     theirs = run(cluster, workload, Naive("first-fit", "edf", tables))
     assert len(ours.attempt_job) == jobs

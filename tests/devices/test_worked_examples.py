@@ -131,11 +131,13 @@ def test_equation_4_4_switches_at_half_and_at_seven_tenths(bandwidth: int, capac
     core = Core(where, table([*jobs, D(0, 1, nvme=(0, capacity if bandwidth < 3000 else 100))]), policy)
     for job in range(2):
         core.state.submit(job)
-    assert policy.rule_now(core.view, core.memory) == rule
+    pooled = policy.mixed.pooled
+    assert pooled.rule_now(core.view, pooled.begin(core.view)) == rule
 
 
 def test_the_load_of_equation_4_4_counts_waiting_and_running_jobs_until_they_end() -> None:
     policy = parse_policy("disaggregation-aware")
+    pooled = policy.mixed.pooled
     core = Core(
         cluster([9], pool("nvme", 1, 1000, 1000)), table([D(0, 1, nvme=(600, 0)), D(0, 1, nvme=(600, 0))]), policy
     )
@@ -147,7 +149,7 @@ def test_the_load_of_equation_4_4_counts_waiting_and_running_jobs_until_they_end
             job = step - 2
             core.state.apply(Lease.on(job, [0], [1], [1], [0])._replace(shares=(Share(0, (0,), (600, 0)),)), 1, 0)
             core.state.release(job, 1)
-        loads.append(policy.load(core.view, core.memory, "bandwidth_mb_s"))
+        loads.append(pooled.load(core.view, pooled.begin(core.view), "bandwidth_mb_s"))
     assert loads == [0.6, 1.2, 0.6, 0.0]
 
 

@@ -1,11 +1,8 @@
 """Which scheduler decides for a combination of keys: the one place where engines are chosen.
 
 A combination means a list, conservative, Slurm-like or flow scheduler with rules for places, memory and GPUs
-(:func:`general`). Two schedulers of their own stand in for a combination:
-
-* :class:`unrack.policy.lending.slurm.LentSlurm` for a Slurm-like one on whole nodes that lend memory: its plans count;
-* :class:`unrack.policy.pools.pool_policy.Pooled`, and Lookahead, for a list with ``backfill=any`` and its rule as
-  ``place``, where jobs have the memory of their own nodes (:func:`pooled`): it decides alike, only faster.
+(:func:`general`). One scheduler of its own stands in for a combination:
+:class:`unrack.policy.lending.slurm.LentSlurm` for a Slurm-like one on whole nodes that lend memory: its plans count.
 """
 
 from __future__ import annotations
@@ -56,18 +53,12 @@ def slurm_like(**values: Any) -> SlurmLike:
     return LentSlurm(**values) if counts else SlurmLike(**values)
 
 
-def pooled(alone: Made, place: str, first: str, /, label: str, memory: str = OWN, **values: Any) -> Any:
-    """A pool policy where jobs have the memory of their own nodes, else a list that places devices as it does."""
-    terms: dict[str, Any] = {key: values.pop(key) for key in TERMS if key in values}
-    where = f"policy {label}"
-    if isinstance(memory_rule(where, memory, terms), LocalMemory):
-        return alone(label=label, **values)
-    other = sorted(set(values) - {"order", "estimates"})
-    if other or place not in PLACES:
-        got = f"{memory} beside {other[0]}" if other else memory
-        raise PolicyError(f"{where}, memory", got, OWN if place not in PLACES else "one of the two")
-    more = {"order": first, "place": place, "backfill": "any", **terms, **values}
-    return general(ListScheduler, label, memory, **more)
+def pooled(rule: Made, place: str, first: str, /, label: str, **values: Any) -> Any:
+    """A list that starts every job that has a place, by a rule for pools with its parameters."""
+    if place not in PLACES and values.get("memory", OWN) != OWN:
+        raise PolicyError(f"policy {label}, memory", values["memory"], OWN)
+    own = {key: values.pop(key) for key in ("low", "high", "reading", "weight") if key in values}
+    return general(ListScheduler, label, pools=rule(**own), place=place, backfill="any", **{"order": first, **values})
 
 
 def on_whole_nodes(label: str, scheduler: str = "slurm", depth: int | None = None, **values: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import CPU
+from unrack.ledger.columns import ASKED_US, CPU
 from unrack.policy.columns import gang_of
 from unrack.policy.discipline.head_search import begin_search, change_claims, keeps, search, take_then
 from unrack.policy.discipline.skyline.columns import CHOICE, CHOOSE, CLAIMABLE, NO_ROOM, SHORT
@@ -14,11 +14,16 @@ from unrack.policy.discipline.skyline.steps import RowSpan, Slots, asked_by, slo
 from unrack.policy.discipline.walk import (
     ANSWER,
     ASKING,
+    DUE_END,
+    DUE_US,
     HEADS,
     HELD_US,
     JUDGE,
     JUDGED,
     JUDGING,
+    LATE,
+    LATE_END,
+    LATE_US,
     MOVES,
     OPENS,
     PLACE,
@@ -52,6 +57,16 @@ def asking(walk: Ints, stage: int, job: int) -> int:
     """Ask for a choice; its answer leads on at a stage."""
     walk[STAGE], walk[ASKING] = stage, job
     return CHOOSE
+
+
+@inlined
+def has_none(job: int, now: int, c: Any) -> bool:
+    """Whether a job has no place, as one of its kind had none."""
+    kind = c.kind[job]
+    if c.refused[kind] != LATE:
+        return bool(c.refused[kind] > 0)
+    in_vain = 0 <= c.due[DUE_US, job] < c.late[LATE_END, kind] and now <= c.due[DUE_END, job]
+    return bool(in_vain and c.asks[ASKED_US, job] >= c.late[LATE_US, kind])
 
 
 @inlined

@@ -6,17 +6,17 @@ or by a function of the user's own, the pass stops and asks (``queue_pass.py``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import numpy as np
 
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
-from unrack.policy.contract import Decision, Estimates, Reject, Start
+from unrack.policy.contract import Ability, Decision, Estimates, Reject, Start, Traits
 from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.queue_kernel import Backfill, nothing_new
-from unrack.policy.discipline.queue_pass import NO_SECOND, Passes
+from unrack.policy.discipline.queue_pass import NO_SECOND, Chooser, Passes
 from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.columns import limits_of, met
 from unrack.policy.gpus.rule import GpuRule
@@ -25,7 +25,10 @@ from unrack.policy.placement.any_resource import AnyResource, NodePlacement
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import FITS, LocalMemory
 from unrack.policy.placement.node_kernel import room_for
+from unrack.policy.pools.pool_placement import next_second
+from unrack.policy.pools.pool_policy import Pooled
 from unrack.reasons import Code, Reason
+from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, TASKS
 
@@ -41,6 +44,11 @@ class ListNotes(Passes):
     last_job: int = -1
     complete: bool = False  # whether the last pass left nothing that could start in a second pass at once
     alike: bool = False  # whether counting cores said all in it
+    # as long as what was looked at stays, when the first of the jobs that were seen to has a place by time alone, µs
+    looked: tuple[int, int, str] = (-1, -1, "")
+    seen_to: set[int] = field(default_factory=set)
+    opens_us: int = NEVER_US
+    started_us: int = -1  # when a job was last started; -1: none was
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,8 @@ class ListScheduler(AnyResource):
         The rule for GPUs; ``None``: those that are nearest to each other, wherever the node is.
     wait
         Whether jobs wait; False: a job without a place when it comes is turned away, as services are.
+    pools
+        The rule for pools of devices with its parameters; ``None``: that of ``place``, as it is.
 
     Raises
     ------
@@ -91,6 +101,7 @@ class ListScheduler(AnyResource):
     memory: MemoryRule = field(default_factory=LocalMemory)
     gpus: GpuRule | None = None
     wait: bool = True
+    pools: Pooled | None = None
 
     def __post_init__(self) -> None:
         if self.backfill_order is not None and self.backfill == "none":
@@ -98,19 +109,40 @@ class ListScheduler(AnyResource):
                 f"policy {self.label}", "backfill_order, and no job may pass", "backfill any or easy beside it"
             )
 
+    @cached_property
+    def traits(self) -> Traits:
+        """Those of any scheduler; where no time to come is asked about, it decides a step at a time."""
+        does = {Ability.SEEDED} if self.place == "random-fit" else set()
+        found = super().traits
+        return replace(found, stepwise=self.backfill != "easy", does=found.does | does)
+
+    def seeded(self, seed: int) -> ListScheduler:
+        """The same with the seed of the run; asked of random fit, which draws."""
+        return replace(self, pools=replace(self.mixed.pooled, seed=seed))
+
     def begin(self, view: View) -> ListNotes:
         """Nothing was seen yet."""
         notes = ListNotes.begin(view, *self.how(view))
-        notes.later = self.backfill == "easy" or bool(view.cluster.places.windows)
+        notes.stepwise = self.traits.stepwise
+        if self.place == "random-fit":  # draws from when it begins on
+            notes.notes = self.placement.begin(view)
+        notes.later = not notes.stepwise or bool(view.cluster.places.windows)
         return notes
 
     def decide(self, view: View, memory: ListNotes, now: int) -> tuple[list[Decision], ListNotes]:
         """Start what may start now; turn away the rest if none waits."""
-        if view.waiting and self.outgrown(view, memory):
-            memory = self.begin(view)
+        on = memory.going is not None and memory.going == (now, view.version, view.waiting)
+        if on and memory.turn is None:
+            memory.going = None
+            return [], memory
+        if not on:
+            memory.turn = None
+            if view.waiting and self.outgrown(view, memory):
+                memory = self.begin(view)
         starts = self._starts(view, memory, now) if view.waiting else []
+        memory.started_us = now if starts else memory.started_us
         decisions: list[Decision] = self.by_rule(view, memory, starts)
-        if not self.wait and view.waiting > len(starts):
+        if not self.wait and view.waiting > len(starts) and memory.turn is None:
             started = {start.lease.job for start in starts}
             away = [job for job in view.queue.tolist() if job not in started]
             decisions += [Reject(job, self._refusal(view, memory, job, now, bool(starts))) for job in away]
@@ -122,7 +154,10 @@ class ListScheduler(AnyResource):
         return lacks or Reason(Code.NO_ROOM, "a place when it came")
 
     def _starts(self, view: View, memory: ListNotes, now: int) -> list[Start]:
-        if self.nothing_new(view, memory, now):
+        choices = partial(self._choices, view, memory)
+        if memory.turn is not None:
+            return memory.pass_over(view, *memory.turn, now, self.pass_rule, choices)
+        if self.nothing_new(view, memory, now, choices):
             return []
         memory.alike = memory.counts_cores(view)
         by_arrival = self.order == "fcfs" and memory.alike
@@ -133,7 +168,10 @@ class ListScheduler(AnyResource):
             second = places_in(jobs, in_order(self.backfill_order, view, now, memory.noted))
         if not jobs.flags.writeable:  # a kernel is compiled for either kind
             jobs = jobs.copy()
-        return memory.pass_over(view, jobs, second, now, self.pass_rule, partial(self._choices, view, memory))
+        starts = memory.pass_over(view, jobs, second, now, self.pass_rule, choices)
+        if memory.chosen and memory.steps and self.backfill == "any" and self.depth == UNLIMITED:
+            memory.complete = not starts and not memory.opening  # in whatever order
+        return starts
 
     def _choices(self, view: View, memory: ListNotes, now: int, trust: bool) -> Choices:
         notes, told = self.notes(view, memory), self.beyond_nodes(view)
@@ -151,7 +189,7 @@ class ListScheduler(AnyResource):
         bounded = self.backfill != "none" and self.depth < UNLIMITED
         return is_fixed(self.order) and is_fixed(self.backfill_order or self.order) and not bounded
 
-    def nothing_new(self, view: View, memory: ListNotes, now: int) -> bool:
+    def nothing_new(self, view: View, memory: ListNotes, now: int, choices: Chooser) -> bool:
         """Whether a pass can be spared, as the function of that name of the kernel says; notes what was seen."""
         releases, last_job = memory.releases, memory.last_job
         memory.releases = view.openings
@@ -166,7 +204,8 @@ class ListScheduler(AnyResource):
             released=False,
             newest=newest,
             last_job=last_job,
-            fits=view.cores_asked(newest) <= view.free_cores,
+            fits=view.cores_asked(newest) <= view.free_cores
+            and not (memory.chosen and memory.in_vain(view, newest, choices, now)),
             unlike=memory.alike > view.equal_cores(),
             overdue=easy and view.first_end_us <= now,
         )
@@ -176,10 +215,30 @@ class ListScheduler(AnyResource):
 
         Most fit at events alone, in whatever order.
         """
-        opens = self.placement.opens_us(view, memory.notes, memory.opening, now) if memory.opening else None
+        opens = self._opens_us(view, memory, now)
+        if self.mixed.pooled.authors and memory.started_us == now and view.waiting:
+            opens = next_second(now) if opens is None else min(opens, next_second(now))
         every = self.backfill == "any" and self.depth == UNLIMITED
         again = changes_us(memory.noted, now) if memory.noted and view.waiting > 1 and not every else None
         return again if opens is None else opens if again is None else min(opens, again)
+
+    def _opens_us(self, view: View, memory: ListNotes, now: int) -> int | None:
+        """When time alone gives one of those that a deadline has kept from a place one; ``None``: never."""
+        if not memory.opening:
+            return None
+        state = (
+            view.releases,
+            view.running_count,
+            self.placement.rule(memory.notes),
+        )  # while they stay, no answer changes
+        if memory.looked != state or memory.opens_us <= now:
+            memory.looked, memory.opens_us = state, NEVER_US
+            memory.seen_to.clear()
+        new = [job for job in memory.opening if job not in memory.seen_to]
+        memory.seen_to.update(new)
+        opens = self.placement.opens_us(view, memory.notes, new, now) if new else None
+        memory.opens_us = memory.opens_us if opens is None else min(memory.opens_us, opens)
+        return memory.opens_us if memory.opens_us < NEVER_US else None
 
     def why(self, view: View, memory: ListNotes, job: int, now: int) -> Reason:
         """No room, behind the head, or it would delay the head."""

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown_rows
+from unrack.ledger.devices.columns import FREE, GROUP
+from unrack.ledger.lease import Share
 from unrack.ledger.memory.use import as_rows, from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.heads_kernel import PassRule
@@ -34,6 +36,7 @@ from unrack.policy.discipline.walk import (
     HEADS,
     HELD_US,
     JUDGING,
+    LIMITED,
     LOOKED_AT,
     MOVES,
     OPENS,
@@ -65,24 +68,26 @@ class PassChoices:
         What chooses.
     rule
         How the pass goes.
+    step
+        Whether all that was chosen before is done already, and nothing is asked about times to come.
     """
 
-    def __init__(self, passes: Passes, made: Choices, rule: PassRule) -> None:
-        self.passes, self.made, self.rule = passes, made, rule
+    def __init__(self, passes: Passes, made: Choices, rule: PassRule, step: bool) -> None:
+        self.passes, self.made, self.rule, self._step = passes, made, rule, step
         self._starts: dict[int, Start] = {}  # what was chosen, by job
         self._beside: dict[int, AssumedRun] = {}  # those that start in this pass
         # the last for which a place was chosen, if it is open whether it starts
         self._open: tuple[int, Chosen] | None = None
-        made.slow = passes.modelled
-        passes.timeless = made.timeless
-        if passes.modelled:
+        made.slow = passes.modelled and not step
+        if made.slow:
             passes.expect(made.running())
-        self._detaches = made.view.cluster.devices.detach_us > 0  # whether they stay held for a while after their job
+        # whether they stay held for a while after their job
+        self._detaches = made.view.cluster.devices.detach_us > 0 and not step
         if self._detaches:
             passes.note_moments(made.now, made.moments())
 
-    def answer(self) -> None:
-        """Write down the answer to what the pass asks."""
+    def answer(self, here: bool = False) -> None:
+        """Write down the answer to what the pass asks; ``here``: a place was found in its kernel."""
         walk = self._columns.walk
         stage, job = int(walk[STAGE]), int(walk[ASKING])
         self._follow()
@@ -90,7 +95,7 @@ class PassChoices:
         if known:
             self._settle()
         if stage == PLACED:
-            self._place(job)
+            self._place(job, here)
         elif stage == SOUGHT and known:
             walk[STAGE] = SEEK  # anew, beside that one
         elif stage == SOUGHT:
@@ -101,47 +106,66 @@ class PassChoices:
 
     def end(self) -> dict[int, Start]:
         """The starts on places that were chosen, by job."""
-        self._follow()
-        self._settle()
-        self.passes.note_moments(self.made.now)
+        if not self._step:
+            self._follow()
+            self._settle()
+            self.passes.note_moments(self.made.now)
         return self._starts
 
     @property
     def _columns(self) -> PlanColumns:
         return self.passes.columns
 
-    def _place(self, job: int) -> None:
+    def _place(self, job: int, here: bool) -> None:
         made, walk = self.made, self._columns.walk
         walk[FOUND] = -1
         kind = self.passes.kind_of(job, made)
         c = self._columns
-        if c.refused[kind]:
-            walk[FOUND] = ASIDE if c.refused[kind] > 1 else -1
+        if not here and self.passes.has_none(job, made.now):
+            walk[FOUND] = ASIDE if c.refused[kind] == LIMITED else -1
             return
         closed = self.rule.backfill == Backfill.NONE and walk[HEADS] > 0
         if self._beside or closed:
             places = c.place_of[: c.cursor[SLOTS]]
             chosen = made.find(job, made.now, c.now, places, c.left[0, 0, : len(places)], self._runs(made.now))
+        elif self._step:
+            at = int(walk[ANSWER])
+            found = (
+                made.placement.found(made.view, made.notes, job, at)
+                if here
+                else made.placement.find(made.view, made.notes, job, made.now)
+            )
+            chosen = None if found is None else Chosen(found, max(1, int(c.asks[ESTIMATE, job])), {})
         else:
             chosen = made.find_now(job)
         if chosen is None:
             limited = made.limited(job)
             walk[FOUND] = ASIDE if limited else -1
-            c.refused[kind] = 0 if closed else 1 + limited
+            if not closed:
+                why = (LIMITED, 0) if limited else made.placement.refusal(made.notes, job)
+                self.passes.refuse(job, kind, *why)
             return
-        self._open, self._starts[job] = (job, chosen), Start(chosen.lease, made.rule())
+        self._starts[job] = Start(chosen.lease, made.rule())
+        self._open = None if self._step else (job, chosen)
         rows, claims = as_rows(chosen.lease, self.passes.places)
         at, claim = int(walk[ROWS]), int(walk[CLAIMS])
         end, claim_end = at + len(rows), claim + len(claims)
         self.passes.replace(out=grown_rows(c.out, end), **room_for_reserved(c, CLAIMED, claim_end))
         self._columns.out[at:end], self._columns.new_claims[claim:claim_end] = rows, claims
         walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US] = end, claim_end, chosen.length_us
-        walk[OPENS] = len(chosen.lease.shares) > 0
+        walk[OPENS] = self._opens(chosen.lease.shares)
         if self.rule.backfill == Backfill.EASY and walk[HEADS] > 0:  # it is settled later whether it starts
             walk[MOVES] = len(chosen.moved) > 0 or (walk[OPENS] and self._detaches)
         else:
             walk[MOVES] = 0
             self._believe(chosen)
+
+    def _opens(self, shares: tuple[Share, ...]) -> bool:
+        """Whether devices are taken, of one that starts at once any that were free: others may join these then."""
+        devices = self.made.view.columns.devices
+        if not self._step or devices is None:
+            return len(shares) > 0
+        return any(devices.columns.device[GROUP, share.devices[0]] == FREE for share in shares)
 
     def _has_place(
         self, job: int, time: int, free: Ints, left: Ints, more: dict[int, AssumedRun] | None = None

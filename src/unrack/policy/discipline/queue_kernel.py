@@ -32,6 +32,7 @@ from unrack.policy.discipline.heads_kernel import (
     PassRule,
     asking,
     cores_open,
+    has_none,
     head_of,
     judged,
     lacking,
@@ -67,6 +68,7 @@ from unrack.policy.discipline.walk import (
     HEADS,
     HELD_US,
     JUDGING,
+    LIMITED,
     LOOK,
     LOOKED_AT,
     MOVES,
@@ -200,9 +202,9 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
                 if claim + fixed + at_most > claims.shape[0]:
                     return lacking(c, LOOK, CLAIMED)
                 if wants[job] >= CHOICE:
-                    if kind[job] < 0 or refused[kind[job]] == 0:
+                    if kind[job] < 0 or not has_none(job, now, c):
                         return asking(walk, PLACED, job)
-                    walk[FOUND] = ASIDE if refused[kind[job]] > 1 else NO_PLACE
+                    walk[FOUND] = ASIDE if refused[kind[job]] == LIMITED else NO_PLACE
                 else:
                     for k in range(fixed):
                         for column in range(2):

@@ -8,18 +8,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import grown
+from unrack.ledger.columns import ASKED_US, grown
+from unrack.ledger.jobs import QUEUED
 from unrack.ledger.lease import Lease
 from unrack.ledger.memory.use import from_rows
 from unrack.policy.contract import Start
+from unrack.policy.discipline import walk
 from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.pass_choices import PassChoices
 from unrack.policy.discipline.queue_kernel import Backfill, pass_over
 from unrack.policy.discipline.skyline.choosing import Choices
-from unrack.policy.discipline.skyline.columns import CHOOSE, CLOSES_US, JOB, LENT, OPENS_US
+from unrack.policy.discipline.skyline.columns import CHOICE, CHOOSE, CLOSES_US, JOB, LENT, OPENS_US
 from unrack.policy.discipline.skyline.reserved import Reserved
 from unrack.policy.discipline.skyline.room import more_room
-from unrack.policy.discipline.walk import BEGIN, HEADS, PLACE, STAGE
 from unrack.view import View
 
 Chooser = Callable[[int, bool], Choices]
@@ -35,7 +36,13 @@ class Passes(Reserved):
     kinds: dict[object, int] = field(default_factory=dict)  # to the number of a kind
     # of the ledger after the last pass: as long as they stay, nothing was given back and nothing started
     seen: tuple[int, int] = (-1, -1)
-    timeless: bool = True  # whether time alone gives no job a place
+    stepwise: bool = False  # whether the policy is asked again once what it decided is done
+    # (time, version of the ledger, jobs that wait) once what was decided last is done: the pass then goes on in the
+    # order `turn`, or is over
+    going: tuple[int, int, int] | None = None
+    turn: tuple[Ints, Ints] | None = None
+    made: Choices | None = None  # those of the pass
+    kinds_of: int = 0  # of how many jobs the kinds are noted
     opening: list[int] = field(default_factory=list)  # jobs without a place that time alone may give one
     opens: tuple[Ints, Ints] = (NO_SECOND, NO_SECOND)  # windows, and when they open and close, µs: ascending
 
@@ -44,37 +51,97 @@ class Passes(Reserved):
     ) -> list[Start]:
         """Choose which jobs start now; parameters as of :func:`unrack.policy.discipline.queue_kernel.pass_over`."""
         self.look(view)
-        self.columns.walk[STAGE] = BEGIN
-        self.note_moments(now)
-        asked = PassChoices(self, choices(now, False), rule) if self.chosen and view.cluster.devices.detach_us else None
+        far, step, begins = self.columns.walk, self.steps, self.turn is None
         running, free_cores, alike = view.running_count, view.free_cores, self.counts_cores(view)
-        if self.chosen and not (self.timeless and self.seen == (view.releases, running)):
-            self.columns.refused[:] = 0
+        made: Choices | None = None
+        asked: PassChoices | None = None
         kernel: Callable[..., int] = pass_over
+        if begins:
+            far[walk.STAGE] = walk.BEGIN
+            self.note_moments(now)
+            self._forget(self.seen == (view.releases, running))
+        else:  # what was decided so far is done: on with the job that asked for a choice then
+            far[walk.STAGE], far[walk.COUNT], far[walk.ROWS], far[walk.CLAIMS] = walk.LOOK, 0, 0, 0
         if self.lends and self.only_lent:
-            made = asked.made if asked is not None else choices(now, False)
+            made = choices(now, False)
+            kernel = made.alone.pass_over
             for job in order[(self.columns.kind[order] < 0) & (self.columns.wants[order] == LENT)].tolist():
                 self.kind_of(job, made)
-            kernel = made.alone.pass_over
+        elif step and view.columns.devices is not None:
+            made = self.made if not begins and self.made is not None else choices(now, False)
+            self.made, kernel = made, made.placement.pass_over(view, made.notes) or kernel
+            if begins and self.chosen:
+                self._note_kinds(view, made)
+        if self.chosen and view.cluster.devices.detach_us and not step:
+            asked = PassChoices(self, made or choices(now, False), rule, step)
         while True:
             count = kernel(order, second, now, running, free_cores, *rule, alike, self.columns.kernel)
-            if count >= 0:
+            if count >= 0 or (count == CHOOSE and step and far[walk.COUNT] > 0):
                 break
-            if count == CHOOSE:
-                asked = asked or PassChoices(self, choices(now, False), rule)
-                asked.answer()
+            if count in (CHOOSE, walk.FOUND_HERE):
+                asked = asked or PassChoices(self, made or choices(now, False), rule, step)
+                asked.answer(count == walk.FOUND_HERE)
             else:
                 self.replace(**more_room(self.columns, len(order), running))
+        self.turn = (order, second) if count < 0 else None
+        count = int(far[walk.COUNT])
+        self.going = (now, view.version + count, view.waiting - count) if step and count > 0 else None
         if not self.chosen:
             return self.counted(count)
         chosen = asked.end() if asked is not None else {}
         jobs = self.columns.started[JOB, :count]
         self.columns.kind[jobs] = -1
         self.seen = view.releases, running + count
-        self.opening = [] if self.timeless else self._opening(order, second, rule)
+        if self.turn is None:
+            self.opening = self._opening(order, second, rule) if far[walk.CLOSES] else []
         for job in jobs.tolist():
             self.leases.pop(job, None)
         return [chosen.get(job) or Start(self.lease(s)) for s, job in enumerate(jobs.tolist())]
+
+    def _note_kinds(self, view: View, made: Choices) -> None:
+        """Note the kinds of jobs that have come since."""
+        while self.kinds_of < view.jobs:
+            job, self.kinds_of = self.kinds_of, self.kinds_of + 1
+            if self.columns.wants[job] >= CHOICE and view.status[job] == QUEUED:
+                self.kind_of(job, made)
+
+    def in_vain(self, view: View, job: int, choices: Chooser, now: int) -> bool:
+        """Whether a new job has no place, as one of its kind had none."""
+        if self.columns.wants[job] < CHOICE:
+            return False
+        self.kind_of(job, self.made or choices(now, False))
+        return self.has_none(job, now)
+
+    @property
+    def steps(self) -> bool:
+        """Whether a pass stops before each choice until what it has decided is done: no time to come is asked about."""
+        return self.stepwise and not self.lends and not len(self.columns.windows)
+
+    def _forget(self, same: bool) -> None:
+        """Forget which kinds have no place; ``same``: nothing was given back since, so that time alone counts."""
+        refused = self.columns.refused
+        if not same:
+            refused[:] = 0
+        elif self.columns.walk[walk.CLOSES]:
+            refused[refused >= walk.LATE] = 0
+        if self.columns.walk[walk.CLOSES]:
+            self.columns.walk[walk.CLOSES], self.columns.late[walk.IS_CLOSED] = 0, 0
+
+    def has_none(self, job: int, now: int) -> bool:
+        """As of :func:`unrack.policy.discipline.heads_kernel.has_none`."""
+        c, kind = self.columns, self.columns.kind[job]
+        if c.refused[kind] != walk.LATE:
+            return bool(c.refused[kind] > 0)
+        in_vain = 0 <= c.due[walk.DUE_US, job] < c.late[walk.LATE_END, kind] and now <= c.due[walk.DUE_END, job]
+        return bool(in_vain and c.asks[ASKED_US, job] >= c.late[walk.LATE_US, kind])
+
+    def refuse(self, job: int, kind: int, why: int, earliest_us: int) -> None:
+        """Note that a job has no place; ``why``, ``earliest_us``: as of a placement's ``refusal``."""
+        self.columns.refused[kind] = why
+        if why >= walk.LATE:
+            late = self.columns.late
+            self.columns.walk[walk.CLOSES] = late[walk.IS_CLOSED, kind] = 1
+            late[walk.LATE_US, kind], late[walk.LATE_END, kind] = self.columns.asks[ASKED_US, job], earliest_us
 
     def note_moments(self, now: int, more: Ints = NO_SECOND) -> None:
         """When more is free though no job ends: windows open and close after ``now``; and others, µs."""
@@ -91,8 +158,12 @@ class Passes(Reserved):
         c = self.columns
         if c.kind[job] < 0:
             c.kind[job] = self.kinds.setdefault(made.kind(job), len(self.kinds))
+            c.due[:, job] = made.placement.due_us(made.view, made.notes, job)
             if c.kind[job] >= len(c.refused):
-                self.replace(refused=grown(c.refused, 2 * int(c.kind[job])))
+                room = 2 * int(c.kind[job])
+                self.replace(refused=grown(c.refused, room), late=grown(c.late, room))
+                c = self.columns
+            c.late[walk.IN_KERNEL, c.kind[job]] = made.placement.in_kernel(made.view, made.notes, job)
         return int(c.kind[job])
 
     def lease(self, s: int) -> Lease:
@@ -116,13 +187,13 @@ class Passes(Reserved):
     def _opening(self, order: Ints, second: Ints, rule: PassRule) -> list[int]:
         """Those that were tried and had no place."""
         c = self.columns
-        if c.walk[HEADS] == 0:
+        if c.walk[walk.HEADS] == 0:
             return []
-        head = int(c.heads[0, PLACE])
+        head = int(c.heads[0, walk.PLACE])
         tried = order[head : head + 1]
         if rule.backfill != Backfill.NONE:
             behind = order[second[second > head]] if len(second) else order[head + 1 :]
             tried = np.concatenate([tried, behind[: min(len(behind), rule.depth)]])
         kinds = c.kind[tried]
-        found: list[int] = tried[(kinds >= 0) & (c.refused[kinds] > 0)].tolist()
+        found: list[int] = tried[(kinds >= 0) & (c.late[walk.IS_CLOSED, kinds] > 0)].tolist()
         return found

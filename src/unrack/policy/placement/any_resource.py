@@ -14,6 +14,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import EVERYTHING, Ability, Decision, Estimates, Start, Traits
+from unrack.policy.discipline.walk import REFUSED
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, learns_of, reads_of
 from unrack.policy.own.answers import checked_lease
@@ -23,6 +24,7 @@ from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import FITS, LentMemory, LocalMemory
 from unrack.policy.placement.mixed import Mixed, MixedNotes
 from unrack.reasons import Code, Reason
+from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.vocabulary import Need
 from unrack.workload.job import MEMORY, TASKS, JobTable
@@ -71,6 +73,21 @@ class OnNodes:
     def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Itself: what the function looks at is not known."""
         return job
+
+    def due_us(self, view: View, notes: MixedNotes, job: int) -> tuple[int, int]:
+        """No deadline counts."""
+        return -1, NEVER_US
+
+    def in_kernel(self, view: View, notes: MixedNotes, job: int) -> bool:
+        """The function is not compiled."""
+        return False
+
+    def pass_over(self, view: View, notes: MixedNotes) -> None:
+        """None."""
+
+    def refusal(self, notes: MixedNotes, job: int) -> tuple[int, int]:
+        """No more is known than that it has no place."""
+        return REFUSED, 0
 
     def opens_us(self, view: View, notes: MixedNotes, jobs: list[int], now: int) -> int | None:
         """Only events matter."""
@@ -168,7 +185,7 @@ class AnyResource:
         """Where jobs go that ask for more than nodes."""
         place = self.place if isinstance(self.place, str) else "first-fit"
         memory = LocalMemory(place) if isinstance(self.memory, LocalMemory) else self.memory
-        return Mixed(place, memory, self.nodes == "whole", self.gpus)
+        return Mixed(place, memory, self.nodes == "whole", self.gpus, getattr(self, "pools", None))
 
     @cached_property
     def placement(self) -> Any:
@@ -176,20 +193,21 @@ class AnyResource:
         return self.mixed if isinstance(self.place, str) else OnNodes(self.place, self.mixed)
 
     def notes(self, view: View, memory: Any) -> Any:
-        """What the placement remembers; ``None`` while nothing was ever chosen."""
-        if memory.notes is None and (memory.chosen or self.beyond_nodes(view)):
+        """What the placement remembers; ``None`` while nothing was ever chosen, and there are no pools."""
+        if memory.notes is None and (memory.chosen or view.columns.devices is not None or self.beyond_nodes(view)):
             memory.notes = self.placement.begin(view)
         return memory.notes
 
     def by_rule(self, view: View, memory: Any, decisions: list[Start]) -> list[Decision]:
         """Starts with the rule that placed them; there is none where nodes are counted."""
-        chosen = decisions and memory.chosen and self.beyond_nodes(view)
+        nameless = (memory.chosen or memory.notes is not None) and any(not decision.rule for decision in decisions)
+        chosen = nameless and self.beyond_nodes(view)
         rule = self.placement.rule(self.notes(view, memory)) if chosen else ""
         return [decision._replace(rule=decision.rule or rule) for decision in decisions] if rule else [*decisions]
 
     def beyond_nodes(self, view: View) -> bool:
         """Whether counting nodes does not do: a job in the system asks for devices, or a rule is for more."""
-        if self.gpus is not None and view.columns.claimed is not None:
+        if getattr(self, "pools", None) is not None or (self.gpus is not None and view.columns.claimed is not None):
             return True
         return more_asked(view) if self._counts_nodes else True
 

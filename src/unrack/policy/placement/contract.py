@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from unrack.cluster.spec import Cluster
@@ -40,6 +40,24 @@ class Placement(Protocol):
 
     def kind(self, view: View, notes: Any, job: int) -> object:
         """Where a job has no place, another of the same kind has none either; the same as long as a job waits."""
+
+    def due_us(self, view: View, notes: Any, job: int) -> tuple[int, int]:
+        """The deadline of a job, µs (-1: none), and until when it counts."""
+
+    def in_kernel(self, view: View, notes: Any, job: int) -> bool:
+        """Whether :meth:`pass_over` places jobs of this kind."""
+
+    def pass_over(self, view: View, notes: Any) -> Callable[..., int] | None:
+        """As :func:`unrack.policy.discipline.queue_kernel.pass_over`, or FOUND_HERE; ``None``: it places none."""
+
+    def found(self, view: View, notes: Any, job: int, node: int) -> Lease:
+        """The lease of a job that has found its place in that kernel."""
+
+    def refusal(self, notes: Any, job: int) -> tuple[int, int]:
+        """Why the job that was asked about last has no place, as of :mod:`unrack.policy.discipline.walk`.
+
+        Second, if it would be late: when it would end at best, µs.
+        """
 
     def opens_us(self, view: View, notes: Any, jobs: list[int], now: int) -> int | None:
         """When, if nothing happens, one of the jobs has a place that it has not now, µs; ``None``: never."""

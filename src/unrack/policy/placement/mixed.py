@@ -9,7 +9,7 @@ that are without go elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 
 from unrack.ledger.lease import NODES, Lease, Loan, Share, in_runs, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
+from unrack.policy.discipline.walk import REFUSED
 from unrack.policy.gpus.place_kernel import GpuRoom as GpuRoom
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.alone import Alone, components_of, found_together, kind_together, why_not_together
@@ -25,10 +26,10 @@ from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, fill, room_on
 from unrack.policy.pools.lookahead import Lookahead, Urgency
-from unrack.policy.pools.place_kernel import RANDOM_FIT, close_unserved
+from unrack.policy.pools.place_kernel import NO_CORES, RANDOM_FIT, close_unserved
+from unrack.policy.pools.pool_notes import PoolNotes
 from unrack.policy.pools.pool_placement import NAMES, RULES, Taking
 from unrack.policy.pools.pool_policy import Pooled
-from unrack.policy.pools.waiting_jobs import Queue
 from unrack.policy.tiers.cluster_kernel import Clusters, server_asks
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
@@ -49,7 +50,7 @@ OF_DEVICES = PLACES[:-1]
 class MixedNotes:
     """What a mixed placement remembers: of the rules for pools, for memory and for GPUs."""
 
-    pools: Queue
+    pools: PoolNotes
     memory: Any
     gpus: Any = None
 
@@ -64,11 +65,12 @@ class Mixed:
     # the rule for GPUs, for jobs that have all memory on their nodes and ask for no devices; ``None``, and for other
     # jobs: nodes by the rules above, and there the GPUs that are nearest to each other
     gpus: GpuRule | None = None
+    pools: Pooled | None = None  # the rule for pools with its parameters; ``None``: that of ``place``
 
     @cached_property
     def pooled(self) -> Pooled:
         """The rule for pools."""
-        return Lookahead() if self.place == "lookahead" else Pooled(rule=self._of_devices, order="fcfs")
+        return self.pools or (Lookahead() if self.place == "lookahead" else Pooled(rule=self._of_devices))
 
     @property
     def _of_devices(self) -> str:
@@ -87,8 +89,10 @@ class Mixed:
 
     def find(self, view: View, notes: MixedNotes, job: int, now: int) -> Lease | None:
         """A lease by the rules that are in force now."""
+        notes.pools.refused = NO_CORES
         if view.cores_asked(job) > view.free_cores:
             return None
+        notes.pools.refused = 0
         if components_of(view, job):
             return found_together(view, job, lambda left, one: self.find(left, notes, one, now))
         if self._by_gpus(view, notes, job):
@@ -99,6 +103,7 @@ class Mixed:
         # first fit is first fit for each task, too
         if self._plain and (self.place not in FITS or (self.place == "first-fit" and self._asks_devices(view, job))):
             found = self.pooled.find(view, pools, job, pools.rule, now)
+            pools.refused = found if isinstance(found, int) else 0
             return None if isinstance(found, int) else found
         lease = self._find(view, notes, job, now)
         if lease is None and view.running_count == 0 and view.deadline_us[job] >= 0:
@@ -148,30 +153,50 @@ class Mixed:
             room = self.gpus.kind(view, notes.gpus, job)
             return (room, int(view.asks[ESTIMATE, job])) if view.cluster.places.windows else room
         shape = notes.pools.shape(view, job), self.memory.kind(view, job)
-        if self.timeless:
+        if self.timeless or (self._plain and view.asks[TASKS, job] == 1):
             return shape
         return shape, int(view.deadline_us[job]), int(view.asks[ESTIMATE, job])
 
+    def due_us(self, view: View, notes: MixedNotes, job: int) -> tuple[int, int]:
+        """Its own; by look-ahead it counts as long as it can be met."""
+        return int(view.deadline_us[job]), self.pooled.late_from_us(view, notes.pools, job) - 1
+
+    def in_kernel(self, view: View, notes: MixedNotes, job: int) -> bool:
+        """Whether a task alone is placed by the rule for pools, which does not draw."""
+        alone = self._plain and view.asks[TASKS, job] == 1 and not components_of(view, job)
+        if not alone or self._by_gpus(view, notes, job) or claiming(view, job) is not None:
+            return False
+        return self.place in OF_DEVICES and (self.place not in FITS or self._asks_devices(view, job))
+
+    def pass_over(self, view: View, notes: MixedNotes) -> Callable[..., int] | None:
+        """Of pooled devices."""
+        return self.pooled.pass_over(view, self._ready(view, notes)) if self._plain else None
+
+    def found(self, view: View, notes: MixedNotes, job: int, node: int) -> Lease:
+        """As the rule for pools has it."""
+        return self.pooled.found(view, notes.pools, job, node)
+
+    def refusal(self, notes: MixedNotes, job: int) -> tuple[int, int]:
+        """As the rule for pools has it."""
+        return (REFUSED, 0) if self.timeless else self.pooled.refusal(notes.pools)
+
     def opens_us(self, view: View, notes: MixedNotes, jobs: list[int], now: int) -> int | None:
-        """As :meth:`unrack.policy.pools.pool_policy.Pooled.next_round`."""
+        """By the rule for pools, or when a job no longer waits for GPUs that suit it."""
         if self.timeless:
             return None
         if self.gpus is not None and self.gpus.postpone:
             return self.gpus.opens_us(view, jobs, now)
         pools, pooled, tasks = self._ready(view, notes), self.pooled, view.asks[TASKS]
-        first, jobs = NEVER_US, [job for job in jobs if not components_of(view, job)]
-        alone = np.array([job for job in jobs if tasks[job] == 1], np.int64)
-        if self._plain and len(alone):
-            first = pooled.soonest(view, pools, alone.tolist(), pools.rule, now)
-        elif len(alone):
-            for job in alone.tolist():
+        jobs = pooled.freest(view, pools, [job for job in jobs if not components_of(view, job)], now)
+        alike = [job for job in jobs if self._plain and tasks[job] == 1 and claiming(view, job) is None]
+        first = pooled.opens_us(view, pools, np.array(alike, np.int64), pools.rule, now)
+        for job in (job for job in jobs if job not in alike):
+            if tasks[job] == 1:
                 room = self._room(view, notes, claiming(view, job))
                 for mb in self.memory.offers(view, notes.memory, job, room):
                     free = sealed(np.stack([room.cores, mb]))
-                    opens = pooled.opens_us(view, pools, np.array([job]), pools.rule, now, free)
-                    first = min(first, opens)
-        for job in jobs:
-            if tasks[job] > 1:
+                    first = min(first, pooled.opens_us(view, pools, np.array([job]), pools.rule, now, free))
+            else:
                 for moment in sorted(set(pooled.gang_moments(view, pools, job, now))):
                     if now < moment < first and self.find(view, notes, job, moment) is not None:
                         first = moment
@@ -189,7 +214,8 @@ class Mixed:
                 lambda left, one: self.why(left, notes, one, now),
             )  # fmt: skip
         pools = self._ready(view, notes)
-        if self.find(view, notes, job, now) is not None:
+        draws = pools.rule == RANDOM_FIT  # asking must not
+        if not draws and self.find(view, notes, job, now) is not None:
             return None
         if self._by_gpus(view, notes, job) and self._on_gpus(view, notes, job, now, patient=False) is not None:
             assert self.gpus is not None
@@ -235,7 +261,7 @@ class Mixed:
         own = GpuRoom(room.cores, room.free[1].copy(), total[0], total[1], free)
         return self.gpus.find(view, notes.gpus, job, own, now, self.whole, patient)
 
-    def _ready(self, view: View, notes: MixedNotes) -> Queue:
+    def _ready(self, view: View, notes: MixedNotes) -> PoolNotes:
         """The notes of the rule for pools, up to date."""
         pools = notes.pools
         if isinstance(pools, Urgency):

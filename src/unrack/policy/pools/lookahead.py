@@ -28,7 +28,6 @@ O(devices x sharers + nodes x pools x sizes) a job tried; 0.02 ms on the papers'
 
 from __future__ import annotations
 
-from bisect import insort
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -38,23 +37,21 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.devices.columns import DeviceColumns
 from unrack.ledger.state import REJECTED
 from unrack.policy.pools.lookahead_kernel import cheapest_place
-from unrack.policy.pools.opening_kernel import cheap_opening
+from unrack.policy.pools.pass_kernel import Ahead
 from unrack.policy.pools.place_kernel import LATE
+from unrack.policy.pools.pool_notes import PoolNotes
 from unrack.policy.pools.pool_policy import Pooled
-from unrack.policy.pools.waiting_jobs import JOB_BITS, Queue
 from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE
 
 MANY = 0.1
 """Sizes that at least this part of the jobs ask, or exceed, count as large."""
-LAST = 1 << 120
-"""Ranks of jobs that are late begin here, behind all others."""
 
 
 @dataclass(slots=True)
-class Urgency(Queue):
-    """The queue in two halves: shapes s of jobs that can be on time, and shapes s + 1 of those that cannot."""
+class Urgency(PoolNotes):
+    """Until when jobs can start and be on time, and what cores and devices are worth."""
 
     top: list[float] = field(default_factory=list)  # float64[models]: the best speed under each model
     # job → the last moment at which it can start and be on time; of the jobs that have waited so far
@@ -66,17 +63,6 @@ class Urgency(Queue):
     counted: int = 0  # how many jobs these are, with those that were rejected
     big: int = 1  # cores of a large job
 
-    def read(self, view: View, now: int) -> None:
-        """Bring the lists up to date with the queue, and move those that have become late to the back."""
-        super(Urgency, self).read(view, now)
-        self.count(view)
-        for timely, late in zip(self.waiting[::2], self.waiting[1::2], strict=True):
-            gone = 0
-            while gone < len(timely) and self.latest_us[timely[gone][1]] < now:
-                insort(late, (LAST + timely[gone][1], timely[gone][1]))
-                gone += 1
-            del timely[:gone]
-
     def count(self, view: View) -> None:
         """Count the sizes of the jobs that have come since."""
         if self.counted < view.jobs:
@@ -84,20 +70,6 @@ class Urgency(Queue):
             for cores in view.asks[CORES, new][view.status[new] != REJECTED].tolist():
                 self.seen[cores] = self.seen.get(cores, 0) + 1
             self.counted, self.big = view.jobs, large(self.seen)
-
-    def enter(self, view: View, job: int) -> None:
-        """Put a job into the list of its shape, the most urgent first."""
-        shape = self.shape(view, job)
-        insort(self.waiting[shape], ((self.latest(view, job) << JOB_BITS) + job, job))
-
-    def freest(self, view: View, shape: int) -> list[int]:
-        """As of any queue; of jobs that are late, one is as good as another."""
-        return [self.waiting[shape][0][1]] if shape % 2 == 1 else super(Urgency, self).freest(view, shape)
-
-    def new_shape(self, estimate: int, cores: int) -> None:
-        """Two lists for jobs unlike all others so far; the late ones need no deadlines."""
-        super(Urgency, self).new_shape(estimate, cores)
-        super(Urgency, self).new_shape(estimate, cores)
 
     def latest(self, view: View, job: int) -> int:
         """The last moment at which a job can start and be on time: known, or noted now."""
@@ -118,32 +90,32 @@ class Urgency(Queue):
 
 @dataclass(frozen=True)
 class Lookahead(Pooled):
-    """Most urgent first, late jobs last, each where it costs least."""
+    """Each job goes where it costs least; in the order ``urgency``, the most urgent first and late jobs last."""
 
     rule: str = "lookahead"
     # what devices are worth beside cores: 1 = those of a pool are worth as much as all the cores that reach them
     weight: float = 0.5
-    label: str = "lookahead"
 
     def begin(self, view: View) -> Urgency:
-        """Notes on a cluster as it is now; sizes that were asked so far are read in the first round."""
+        """Notes on a cluster as it is now; sizes that were asked so far are counted when one is placed."""
         devices = view.columns.devices
         installed = view.cluster.devices
         cores = [int(view.total[0, reach].sum()) for reach in installed.reach]
         worths = np.array([self.weight * n / pool.count for n, pool in zip(cores, installed.pools, strict=True)])
         return Urgency(
-            order="edf",
             **self.scratch(view),
             top=[] if devices is None else devices.columns.speeds.max(axis=(1, 2)).tolist(),
             worths=worths,
             dear=dear(view, worths),
         )
 
-    def rule_now(self, view: View, memory: Queue) -> int:
+    def rule_now(self, view: View, memory: PoolNotes) -> int:
         """One rule, whatever the load."""
         return -1
 
-    def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: DeviceColumns, free: Ints) -> int:
+    def node(
+        self, view: View, memory: PoolNotes, job: int, rule: int, now: int, columns: DeviceColumns, free: Ints
+    ) -> int:
         """The cheapest node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         assert isinstance(memory, Urgency)
         state = view.columns
@@ -157,20 +129,15 @@ class Lookahead(Pooled):
                 break
         return node
 
-    def opens_us(self, view: View, memory: Queue, jobs: Ints, rule: int, now: int, free: Ints | None = None) -> int:
-        """The first moment after ``now`` at which one of the jobs, of one task each, has a place."""
+    def ahead(self, memory: PoolNotes) -> Ahead:
+        """What cores and devices are worth."""
         assert isinstance(memory, Urgency)
-        state = view.columns
-        latest = np.array([memory.latest(view, job) for job in jobs.tolist()], np.int64)
-        return cheap_opening(
-            self.columns(view, memory).kernel, state.asks, state.free if free is None else free, view.deadline_us, jobs,
-            latest, now, memory.answer,
-        )  # fmt: skip
+        return Ahead(memory.big, memory.worths, memory.dear)
 
-    def gang_moments(self, view: View, memory: Queue, job: int, now: int) -> list[int]:
-        """Also when it becomes late: then its own deadline no longer counts."""
+    def late_from_us(self, view: View, memory: PoolNotes, job: int) -> int:
+        """When it can be met no more."""
         assert isinstance(memory, Urgency)
-        return [memory.latest(view, job) + 1, *super().gang_moments(view, memory, job, now)]
+        return min(memory.latest(view, job) + 1, NEVER_US)
 
 
 def dear(view: View, worths: Floats) -> Floats:

@@ -133,53 +133,66 @@ def open_from(
 
 @compiled
 def opening(
-    c: DeviceColumns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, jobs: Ints, rule: int, now: int,
-    answer: PoolAnswer, authors: bool,
+    c: DeviceColumns, asks: Ints, free: Ints, total: Ints, deadline_us: Ints, jobs: Ints, late_us: Ints, rule: int,
+    now: int, answer: PoolAnswer, authors: bool,
 ) -> int:  # fmt: skip
     """The first moment after ``now`` at which one of the jobs may join a composition in use; NEVER_US: none.
 
-    By the authors, in whole seconds: also at which one that becomes late may make one, as it then asks for less.
+    By the authors, in whole seconds. One that becomes late may also make a composition then, where it asks for less by
+    then, or was refused because it would have been late.
 
     Parameters
     ----------
     jobs : int64[k]
         Jobs of one task without a place now.
+    late_us : int64[k]
+        From when on the deadline of each counts no more; NEVER_US: it always does.
     rule, answer, authors
-        As in :func:`unrack.policy.pools.place_kernel.place`; of the rules that know models.
+        As in :func:`unrack.policy.pools.place_kernel.place`, of the rules that know models; a rule below 0: as of
+        :func:`unrack.policy.pools.lookahead_kernel.cheapest_place`.
     """
-    first, spare_us = NEVER_US, ROUNDING_US if authors else 0
-    for job in jobs:
+    first, spare_us, ahead = NEVER_US, ROUNDING_US if authors else 0, rule < 0
+    for k in range(len(jobs)):
+        job, late_from = jobs[k], late_us[k]
         deadline, expected_us = deadline_us[job], asks[ASKED_US, job]
         cores, mb = asks[ASKED_CORES, job], asks[ASKED_MB, job]
-        late_from = whole_second(deadline + 1) if authors and deadline >= 0 else NEVER_US
         primary = primary_kind(c, job, answer)
         if primary < 0:
             continue
-        asks_less = authors and rule == MAX_COMPOSITION and now < late_from < first
+        asks_less = (ahead or (authors and rule == MAX_COMPOSITION)) and now < late_from < first
         if asks_less and may_begin(c, free, job, primary, cores, mb, answer):
             first = late_from
         for d in range(c.device.shape[1]):
-            if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False):
+            if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False) or (ahead and wasteful(c, d)):
                 continue
-            node = node_on(c, free, total, job, primary, d, rule, cores, mb, answer)
-            if node < 0:
-                continue
+            only, pool, opens = c.group[NODE, d], c.device[POOL, d], -1
+            if not ahead:
+                only = node_on(c, free, total, job, primary, d, rule, cores, mb, answer)
+                if only < 0:
+                    continue
             alone = rule == RESOURCE_AWARE and c.group[PARTS, d] > 0  # only its own deadline counts
-            opens = now if alone else open_from(c, d, 1, job, now, deadline_us, False, spare_us)
-            if authors and opens > now:
-                opens = whole_second(opens)
-            if opens >= first:
-                continue
-            if deadline >= 0 and opens < late_from:
-                ends = finish_on(c, job, primary, d, node, expected_us, opens, authors)
-                if authors and rule == MIN_FRAGMENTATION:
-                    ends = opens + expected_us
-                if ends > deadline:  # in time alone it cannot be, but it may count no more
-                    opens = late_from
-                    if not alone and late_from < first:
-                        opens = whole_second(open_from(c, d, 1, job, late_from, deadline_us, False, spare_us))
-            if now < opens < first:
-                first = opens
+            for i in range(c.nodes_near[pool], c.nodes_near[pool + 1] if only < 0 else c.nodes_near[pool] + 1):
+                node = c.nodes_near[i] if only < 0 else only
+                if ahead and not fits_on(c, free, job, primary, node, cores, mb, answer):
+                    continue
+                if opens < 0:
+                    opens = now if alone else open_from(c, d, 1, job, now, deadline_us, ahead, spare_us)
+                    if authors and opens > now:
+                        opens = whole_second(opens)
+                if opens >= first:
+                    break
+                when = opens
+                if deadline >= 0 and opens < late_from:
+                    ends = finish_on(c, job, primary, d, node, expected_us, opens, authors)
+                    if authors and rule == MIN_FRAGMENTATION:
+                        ends = opens + expected_us
+                    if ends > deadline:  # in time alone it cannot be, but it may count no more
+                        when = late_from
+                        if not alone and late_from < first:
+                            when = open_from(c, d, 1, job, late_from, deadline_us, ahead, spare_us)
+                            when = whole_second(when) if authors else when
+                if now < when < first:
+                    first = when
     return first
 
 
@@ -198,52 +211,6 @@ def may_begin(c: DeviceColumns, free: Ints, job: int, primary: int, cores: int, 
             if fits_on(c, free, job, primary, c.nodes_near[i], cores, mb, answer):
                 return True
     return False
-
-
-@compiled
-def cheap_opening(
-    c: DeviceColumns,
-    asks: Ints,
-    free: Ints,
-    deadline_us: Ints,
-    jobs: Ints,
-    latest_us: Ints,
-    now: int,
-    answer: PoolAnswer,
-) -> int:
-    """As :func:`opening`, under :func:`unrack.policy.pools.lookahead_kernel.cheapest_place`.
-
-    A job that becomes late no longer minds its own deadline: what was refused because of that is open to it then.
-    ``latest_us``: int64[k], until when each of the jobs can start and be on time.
-    """
-    first = NEVER_US
-    for k in range(len(jobs)):
-        job, late_from = jobs[k], latest_us[k] + 1
-        cores, mb = asks[ASKED_CORES, job], asks[ASKED_MB, job]
-        primary = primary_kind(c, job, answer)
-        if primary < 0:
-            continue
-        if now < late_from < first and may_begin(c, free, job, primary, cores, mb, answer):
-            first = late_from
-        for d in range(c.device.shape[1]):
-            if c.device[GROUP, d] != d or not has_room(c, job, primary, d, False) or wasteful(c, d):
-                continue
-            home, opens, pool = c.group[NODE, d], -1, c.device[POOL, d]
-            for i in range(c.nodes_near[pool], c.nodes_near[pool + 1] if home < 0 else c.nodes_near[pool] + 1):
-                node = c.nodes_near[i] if home < 0 else home
-                if not fits_on(c, free, job, primary, node, cores, mb, answer):
-                    continue
-                if opens < 0:
-                    opens = open_from(c, d, 1, job, now, deadline_us, True, 0)
-                if opens >= first:
-                    break
-                when = opens
-                ends = finish_on(c, job, primary, d, node, asks[ASKED_US, job], opens)
-                if opens < late_from and ends > deadline_us[job] >= 0:
-                    when = open_from(c, d, 1, job, late_from, deadline_us, True, 0)
-                if now < when < first:
-                    first = when
-    return first
 
 
 @compiled

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,13 @@ from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, SHARE, Device
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.devices.state import members
 from unrack.ledger.lease import NO_LOANS, Lease, Share
+from unrack.policy.discipline import walk
 from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.pools.opening_kernel import closed_until, opening
+from unrack.policy.pools.pass_kernel import Ahead, pass_over
 from unrack.policy.pools.place_kernel import (
     FIRST_DEVICE,
+    HARMFUL,
     LATE,
     NO_CORES,
     NO_DEVICES,
@@ -24,12 +29,12 @@ from unrack.policy.pools.place_kernel import (
     PoolRule,
     place,
 )
-from unrack.policy.pools.waiting_jobs import Queue
+from unrack.policy.pools.pool_notes import PoolNotes
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed, sealed_columns
 from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
-from unrack.workload.job import CORES, MEMORY, TASKS
+from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 
 RULES = {rule.name.lower().replace("_", "-"): int(rule) for rule in PoolRule}
 """Names of the placement rules."""
@@ -41,7 +46,7 @@ NO_PACE = Pace(np.zeros((0, 0), np.int64), np.ones((1, 2, 2)), np.zeros((1, 0), 
 
 
 class PoolPlacement:
-    """The rule of a pool policy; see :class:`unrack.policy.pools.pool_policy.Pooled`."""
+    """A rule for pools; see :class:`unrack.policy.pools.pool_policy.Pooled`."""
 
     rule: str
     low: float
@@ -69,7 +74,7 @@ class PoolPlacement:
             "authors": self.authors,
         }
 
-    def rule_now(self, view: View, memory: Queue) -> int:
+    def rule_now(self, view: View, memory: PoolNotes) -> int:
         """The rule for this round: of the disaggregation-aware policy, by the loads of bandwidth and capacity."""
         if self.rule != "disaggregation-aware":
             return RULES[self.rule]
@@ -78,7 +83,7 @@ class PoolPlacement:
         fast = bandwidth >= self.high and (capacity < self.high or (capacity == self.high and not self.authors))
         return int(PoolRule.MAX_COMPOSITION if relaxed or fast else PoolRule.MIN_FRAGMENTATION)
 
-    def load(self, view: View, memory: Queue, quantity: str) -> float:
+    def load(self, view: View, memory: PoolNotes, quantity: str) -> float:
         """Demand over what is installed, of the first kind that has both quantities; by the authors of running jobs."""
         where = memory.loads.get(quantity)
         devices = view.columns.devices
@@ -101,7 +106,23 @@ class PoolPlacement:
                 return {name: (k, names.index(name), amount) for name, amount in found.items() if amount}
         return {}
 
-    def find(self, view: View, memory: Queue, job: int, rule: int, now: int) -> Lease | int:
+    def ahead(self, memory: PoolNotes) -> Ahead | None:
+        """What look-ahead knows, for kernels."""
+        return None
+
+    def pass_over(self, view: View, memory: PoolNotes) -> Callable[..., int]:
+        """A pass over the queue that places by this rule."""
+        columns, total = self.columns(view, memory).kernel, view.columns.total
+        rule = memory.rule, memory.authors, self.ahead(memory), memory.answer
+        return partial(pass_over, columns, total, view.deadline_us, *rule)
+
+    def found(self, view: View, memory: PoolNotes, job: int, node: int) -> Lease:
+        """The lease of a job of one task that has its place in ``memory.answer``."""
+        shares = self.shares(view, memory, job, node, self.columns(view, memory), None)
+        _, cores, mb, _ = view.columns.asks[:, job].tolist()
+        return Lease(job, np.array([[node, 1, 1, cores, mb]], np.int64), NO_LOANS, shares or ())
+
+    def find(self, view: View, memory: PoolNotes, job: int, rule: int, now: int) -> Lease | int:
         """A lease for a job; below 0: why there is none.
 
         A gang is placed task by task. One that has no place though nothing runs would wait forever for one where it is
@@ -126,14 +147,11 @@ class PoolPlacement:
             memory.patient = job
             found = self._gang(view, memory, job, rule, now)
             memory.patient = -1
-        if isinstance(found, int) and found != NO_CORES and not 0 <= rule <= RANDOM_FIT:
-            memory.answer.earliest[0] = (
-                0  # another deadline would have led its first tasks elsewhere: try every gang like it
-            )
-            return LATE
+        if isinstance(found, int) and found != NO_CORES:
+            return HARMFUL  # another deadline would have led its first tasks elsewhere
         return found
 
-    def _gang(self, view: View, memory: Queue, job: int, rule: int, now: int) -> Lease | int:
+    def _gang(self, view: View, memory: PoolNotes, job: int, rule: int, now: int) -> Lease | int:
         found: Lease | int = NO_CORES
         for claims in ways(view, job):
             found = self._gang_within(view, memory, job, rule, now, claims)
@@ -142,7 +160,7 @@ class PoolPlacement:
         return found
 
     def _gang_within(
-        self, view: View, memory: Queue, job: int, rule: int, now: int, claims: Claiming | None
+        self, view: View, memory: PoolNotes, job: int, rule: int, now: int, claims: Claiming | None
     ) -> Lease | int:
         tasks, cores, mb = view.asks[[TASKS, CORES, MEMORY], job].tolist()
         nodes, left, taking = list[int](), view.columns.free.copy(), Taking(self, view, memory, job, rule, now, claims)
@@ -159,9 +177,13 @@ class PoolPlacement:
         lease = lease._replace(shares=tuple(taking.shares))
         return lease if claims is None else claims.with_claims(lease)
 
-    def node(self, view: View, memory: Queue, job: int, rule: int, now: int, columns: DeviceColumns, free: Ints) -> int:
+    def node(
+        self, view: View, memory: PoolNotes, job: int, rule: int, now: int, columns: DeviceColumns, free: Ints
+    ) -> int:
         """The node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         state = view.columns
+        if rule == RANDOM_FIT and int(state.asks[CORES, job]) > int(free[0].max(initial=0)):
+            return NO_CORES  # without drawing
         draw, draw2 = memory.draws.random(2) if rule == RANDOM_FIT else (0.0, 0.0)
         deadline_us = view.deadline_us
         if job == memory.patient:
@@ -173,7 +195,7 @@ class PoolPlacement:
         )  # fmt: skip
 
     def spot(
-        self, view: View, memory: Queue, job: int, rule: int, now: int, columns: DeviceColumns, free: Ints,
+        self, view: View, memory: PoolNotes, job: int, rule: int, now: int, columns: DeviceColumns, free: Ints,
         claims: Claiming | None,
     ) -> tuple[int, tuple[Share, ...]]:  # fmt: skip
         """The node for one task, and its devices; below 0: why there is none.
@@ -206,7 +228,7 @@ class PoolPlacement:
         return found
 
     def shares(
-        self, view: View, memory: Queue, job: int, node: int, c: DeviceColumns, claims: Claiming | None
+        self, view: View, memory: PoolNotes, job: int, node: int, c: DeviceColumns, claims: Claiming | None
     ) -> tuple[Share, ...] | None:
         """What ``memory.answer`` says, as shares; ``None``: what they make the job claim is not free."""
         devices = view.columns.devices
@@ -227,28 +249,45 @@ class PoolPlacement:
             shares.append(Share(node, chosen, tuple(amounts), parts))
         return tuple(shares)
 
-    def opens_us(self, view: View, memory: Queue, jobs: Ints, rule: int, now: int, free: Ints | None = None) -> int:
+    def opens_us(self, view: View, memory: PoolNotes, jobs: Ints, rule: int, now: int, free: Ints | None = None) -> int:
         """The first moment after ``now`` at which one of the jobs, of one task each, has a place.
 
         ``free`` : int64[2, nodes], cores and MB that a task may count on; default: what is free.
         """
         state = view.columns
+        late = np.array([self.late_from_us(view, memory, job) for job in jobs.tolist()], np.int64)
         return opening(
             self.columns(view, memory).kernel, state.asks, state.free if free is None else free, state.total,
-            view.deadline_us, jobs, rule, now, memory.answer, memory.authors,
+            view.deadline_us, jobs, late, rule, now, memory.answer, memory.authors,
         )  # fmt: skip
 
-    def soonest(self, view: View, memory: Queue, jobs: list[int], rule: int, now: int) -> int:
-        """As :meth:`opens_us`, where some may ask for something of resources."""
-        claims = {job: found for job in jobs if (found := claiming(view, job)) is not None}
-        others = [job for job in jobs if job not in claims]
-        first = self.opens_us(view, memory, np.array(others, np.int64), rule, now) if others else NEVER_US
-        for job, claim in claims.items():
-            free = claim.narrowed(view.columns.free)
-            first = min(first, self.opens_us(view, memory, np.array([job]), rule, now, free))
-        return first
+    def refusal(self, memory: PoolNotes) -> tuple[int, int]:
+        """As of :meth:`unrack.policy.placement.contract.Placement.refusal`, by a rule for which deadlines count."""
+        if memory.refused in (NO_CORES, NO_DEVICES):
+            return walk.REFUSED, 0
+        return (walk.LATE if memory.refused == LATE else walk.CLOSED), int(memory.answer.earliest[0])
 
-    def gang_moments(self, view: View, memory: Queue, job: int, now: int) -> list[int]:
+    def late_from_us(self, view: View, memory: PoolNotes, job: int) -> int:
+        """From when on the deadline of a job counts no more, µs; NEVER_US: it always does."""
+        deadline = int(view.deadline_us[job])
+        return next_second(deadline) if self.authors and deadline >= 0 else NEVER_US
+
+    def freest(self, view: View, memory: PoolNotes, jobs: list[int], now: int) -> list[int]:
+        """Of jobs that ask the same and run equally long, those that time alone helps first.
+
+        The first and the last by deadline; of gangs one for each deadline, as their tasks stand in each other's way.
+        """
+        ends: dict[tuple[int, int, bool, int], tuple[tuple[int, int], tuple[int, int]]] = {}
+        for job in jobs:
+            due, us = int(view.deadline_us[job]), int(view.asks[ESTIMATE, job])
+            own = NEVER_US if due < 0 else due, job
+            counts = self.late_from_us(view, memory, job) > now
+            alike = memory.shape(view, job), us, counts, due if view.asks[TASKS, job] > 1 else -1
+            first, last = ends.get(alike, (own, own))
+            ends[alike] = min(first, own), max(last, own)
+        return sorted({job for both in ends.values() for _, job in both})
+
+    def gang_moments(self, view: View, memory: PoolNotes, job: int, now: int) -> list[int]:
         """When compositions open to one or more tasks of a gang, and when its own deadline counts no more."""
         columns, tasks = self.columns(view, memory), int(view.asks[TASKS, job])
         tasks = min(tasks, columns.speeds.shape[2])
@@ -256,13 +295,12 @@ class PoolPlacement:
         protected = self.rule == "lookahead"
         found = closed_until(columns.kernel, view.deadline_us, job, tasks, now, protected, moments)
         opened: list[int] = moments[:found].tolist()
-        if not self.authors:
-            return opened
-        deadline = int(view.deadline_us[job])
-        late = [next_second(deadline)] if deadline >= 0 else []
-        return [*late, *(next_second(moment - 1) for moment in opened)]
+        if self.authors:
+            opened = [next_second(moment - 1) for moment in opened]
+        late = self.late_from_us(view, memory, job)
+        return [late, *opened] if late < NEVER_US else opened
 
-    def why(self, view: View, memory: Queue, job: int, now: int, free: Ints | None = None) -> Reason:
+    def why(self, view: View, memory: PoolNotes, job: int, now: int, free: Ints | None = None) -> Reason:
         """No cores, no device, or only compositions on which a deadline would be missed; ``free`` as of opens_us."""
         free = view.columns.free if free is None else free
         if (claims := claiming(view, job)) is not None:
@@ -292,7 +330,7 @@ class PoolPlacement:
             return Reason(Code.NO_ROOM, f"no free {words} in reach of a node with {cores} free cores{late}")
         return Reason(Code.NOT_YET)
 
-    def columns(self, view: View, memory: Queue) -> DeviceColumns:
+    def columns(self, view: View, memory: PoolNotes) -> DeviceColumns:
         """Devices as kernels take them."""
         devices = view.columns.devices
         return memory.plain if devices is None else devices.columns
@@ -302,7 +340,7 @@ class Taking:
     """What the tasks of a job take beside cores and memory by a rule, one after the other on what is left."""
 
     def __init__(
-        self, made: PoolPlacement, view: View, memory: Queue, job: int, rule: int, now: int, claims: Claiming | None
+        self, made: PoolPlacement, view: View, memory: PoolNotes, job: int, rule: int, now: int, claims: Claiming | None
     ) -> None:  # fmt: skip
         self._made, self._view, self._how, self.claims = made, view, (memory, job, rule, now), claims
         devices = view.columns.devices

@@ -172,7 +172,9 @@ class _PlanColumns(NamedTuple):
     grown: Ints
     # a pass over the queue, see :mod:`unrack.policy.discipline.queue_kernel`
     kind: Ints  # int64[jobs]: a number of those that have no place where one of them has none; -1: not known yet
-    refused: Ints  # int64[kinds]: 1: jobs of this kind have no place now
+    refused: Ints  # int64[kinds]: why jobs of this kind have no place now, as of :mod:`unrack.policy.discipline.walk`
+    due: Ints  # int64[2, jobs]: deadlines of jobs whose kind is known, as of that module
+    late: Ints  # int64[4, kinds]: as of that module
     now: Ints  # int64[2, nodes]: what is free now, beside the jobs that start in this pass
     heads: Ints  # int64[room, 4]: the heads: jobs without a place, with no node in common between their sets of nodes
     meets: Ints  # int64[sets, sets]: 1: two sets of nodes have a node in common
@@ -181,7 +183,7 @@ class _PlanColumns(NamedTuple):
     most: Ints  # int64[blocks + groups]: the summary of `now` (:mod:`unrack.ledger.nodes`)
     left: Ints  # int64[1 + heads, 1, slots]: of places: what is free now, and then
     moments: Ints  # int64[k]: when more is free though no job ends, µs
-    walk: Ints  # int64[21]: how far the pass has come
+    walk: Ints  # int64[22]: how far the pass has come
 
 
 class PlanColumns(InKernels, _PlanColumns):

@@ -47,7 +47,7 @@ NODES = int(Grain.NODES)
 MOST_KEPT = 62
 """Of how many kinds of places on nodes kernels know."""
 NO_LIMITS: Ints = np.zeros(0, np.int64)
-BY_JOB = {"start": -1, "where": 0, "held": -1, "wants": 0, "fixed_at": 0, "kind": -1, "kept_of": 0}
+BY_JOB = {"start": -1, "where": 0, "held": -1, "wants": 0, "fixed_at": 0, "kind": -1, "kept_of": 0, "due": -1}
 """Columns by job, and what they are of a job that is not known yet."""
 
 
@@ -220,8 +220,8 @@ class Reserved:
             lent = self.only_lent and (some | self.rule.whole)
             self.chosen, wants[first : self.known] = True, np.where(lent, Wants.LENT, self._elsewhere)
             return
-        status = view.status[first:]
-        for job in (first + np.flatnonzero((status != FINISHED) & (status != REJECTED))).tolist():
+        status = view.status[first:].tolist()
+        for job in (first + i for i, of in enumerate(status) if of not in (FINISHED, REJECTED)):
             asks = devices is not None and devices.asks(job)
             claims, several = claims_anywhere(view, job, own), job in view.columns.components.of
             kept = 0 if claims is not None or asks or several else self._claims_cores(view, job)
