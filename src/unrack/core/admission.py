@@ -168,8 +168,9 @@ class Admission:
 
     def _moments(self, view: View, job: int) -> list[int]:
         """When it is to have a place, µs: as its windows open, as others end in these, or when all are over."""
-        windows, mine = self.cluster.places.windows, view.columns.set_owner[view.columns.set_of[job]]
-        own, ends = [window for window in windows if window.owner == abs(mine)], {one.end_us for one in windows}
+        windows, seen = self.cluster.places.windows, view.columns
+        mine, ends = seen.components.owners(job, seen.set_of, seen.set_owner), {one.end_us for one in windows}
+        own = [window for window in windows if window.owner in mine]
         inside = {end for end in ends for window in own if window.start_us < end < window.end_us}
         return [window.start_us for window in own] + sorted(inside) or [max(ends, default=0)]
 

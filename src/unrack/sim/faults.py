@@ -242,7 +242,10 @@ class Windows:
     def _waiting_for(self, owner: int) -> list[int]:
         state = self.kernel.core.state
         queue = state.queue[state.queue_start : state.queue_end]
-        return [int(job) for job in queue[np.abs(state.set_owner[state.set_of[queue]]) == owner]]
+        found, own = np.abs(state.set_owner[state.set_of[queue]]) == owner, state.components
+        if own.of:
+            found = np.array([owner in own.owners(job, state.set_of, state.set_owner) for job in queue.tolist()], bool)
+        return [int(job) for job in queue[found]]
 
     def _close(self, number: int, now: int) -> None:
         """A job that waits for another window of its kind waits in vain if none comes."""

@@ -26,7 +26,7 @@ from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import FITS, LocalMemory
 from unrack.policy.placement.node_kernel import room_for
 from unrack.reasons import Code, Reason
-from unrack.view import View
+from unrack.view import Draft, View
 from unrack.workload.job import CORES, MEMORY, TASKS
 
 UNLIMITED = 2**40
@@ -113,12 +113,16 @@ class ListScheduler(AnyResource):
         if not self.wait and view.waiting > len(starts):
             started = {start.lease.job for start in starts}
             away = [job for job in view.queue.tolist() if job not in started]
-            decisions += [Reject(job, self._refusal(view, memory, job, now, bool(starts))) for job in away]
+            draft = Draft(view, now) if starts and self.lends else None
+            for start in starts if draft is not None else ():
+                draft.start(start.lease)
+            left = view if draft is None else draft.view
+            decisions += [Reject(job, self._refusal(left, memory, job, now)) for job in away]
         return decisions, memory
 
-    def _refusal(self, view: View, memory: ListNotes, job: int, now: int, others: bool) -> Reason:
-        """Why a job is turned away: of memory that may be elsewhere in detail; ``others``: others start before it."""
-        lacks = None if others or not self.lends else self.placement.why(view, self.notes(view, memory), job, now)
+    def _refusal(self, left: View, memory: ListNotes, job: int, now: int) -> Reason:
+        """Why a job is turned away that does not fit in what is left: of memory that may be elsewhere in detail."""
+        lacks = self.placement.why(left, self.notes(left, memory), job, now) if self.lends else None
         return lacks or Reason(Code.NO_ROOM, "a place when it came")
 
     def _starts(self, view: View, memory: ListNotes, now: int) -> list[Start]:

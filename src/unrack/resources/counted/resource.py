@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, model_validator
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import Strict, validated
+from unrack.resources.checked import Names, Strict, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, no_room
 from unrack.resources.numbers import ranges
 from unrack.resources.use import Kept, Table, Told, use_of, use_tables
@@ -104,7 +104,7 @@ class CounterFile(Strict):
     per: Literal["cluster", "rack", "node"] = "cluster"
     # Per node: those that have it, as of partitions; default: all with cores. Several tables of a name are of nodes
     # with unlike amounts.
-    nodes: list[str] | None = None
+    nodes: Names | None = None
     # What asks for the amount of the job's column: the whole ``"job"``, once (of a counter per rack or node: once in
     # each where it runs), or every ``"task"``. Default: ``"job"`` per cluster, else ``"task"``.
     asked_by: Literal["job", "task"] | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from unrack.resources.checked import Strict
+from unrack.resources.checked import Names, Strict, parted
 from unrack.resources.recurring import Recurring, Time
 from unrack.resources.site.features import features_in
 from unrack.units import DAY_US, memory_mb, quantity
@@ -93,15 +93,15 @@ class PartitionFile(Bounded):
     """A ``[[site.partitions]]`` table: nodes that jobs may ask for by one name. Partitions may overlap."""
 
     # node numbers, racks, domains or names such as ``["0-15", "rack3", "n[17-20]"]``; default: every node with cores
-    nodes: list[str] | None = None
+    nodes: Names | None = None
     default: bool = False  # whether jobs that name no partition run here
     tier: Whole = 1  # jobs of a higher tier go first, before anything else counts, under ``order=multifactor``
     priority: Whole = 1  # the partition's factor of the priority of jobs
     # who may run here: names of accounts and qualities of service; default: all; ``denied_accounts``: who may not
-    accounts: list[str] | None = None
-    denied_accounts: list[str] = Field(default_factory=list)
-    users: list[str] | None = None
-    qos: list[str] | None = None
+    accounts: Names | None = None
+    denied_accounts: Names = Field(default_factory=list)
+    users: Names | None = None
+    qos: Names | None = None
     min_nodes: Whole = 0  # the fewest and the most tasks of a job, each on a node of its own
     max_nodes: Whole | None = None
     # whether a job has its nodes to itself: Slurm's ``OverSubscribe=EXCLUSIVE``
@@ -123,7 +123,7 @@ class QosFile(Bounded):
 
     priority: Whole = 0  # its factor of the priority of jobs
     usage_factor: float = Field(default=1.0, ge=0)  # how often what its jobs use counts as used
-    preempts: list[str] = Field(default_factory=list)  # qualities of service, the jobs of which its own may preempt
+    preempts: Names = Field(default_factory=list)  # qualities of service, the jobs of which its own may preempt
     preempt_mode: Mode | None = None  # what becomes of its jobs when they are preempted; default: as the site says
 
 
@@ -156,6 +156,7 @@ class UserFile(Strict):
 
 
 def _users(value: object) -> object:
+    value = parted(value)
     return [{"name": one} if isinstance(one, str) else one for one in value] if isinstance(value, list) else value
 
 
@@ -191,7 +192,7 @@ class QueueFile(Strict):
     """A ``[[site.queues]]`` table: jobs that ask for it by name share quotas, and may borrow within a cohort."""
 
     name: str = Field(min_length=1)
-    also: list[str] = Field(default_factory=list)  # other names of it, such as ``"team-a/batch"``
+    also: Names = Field(default_factory=list)  # other names of it, such as ``"team-a/batch"``
     cohort: str = ""  # the queues that lend to each other; default: none
     quotas: list[QuotaFile] = Field(default_factory=list)
     default: bool = False  # whether jobs that name no queue are its own
@@ -227,7 +228,7 @@ class ReservationFile(Recurring):
     """
 
     name: str = Field(min_length=1)
-    nodes: Annotated[list[str], Field(min_length=1)] | None = None  # as of partitions; default: none, beside licences
+    nodes: Annotated[Names, Field(min_length=1)] | None = None  # as of partitions; default: none, beside licences
     # how many cores are kept of each of its nodes, or of each node of every entry of ``nodes``; default: whole nodes
     cores: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), BeforeValidator(_numbers)] | None = None
     # counters of the whole cluster (``[[counted]]``) → how much is kept of each
@@ -237,10 +238,10 @@ class ReservationFile(Recurring):
     # its jobs may start before it begins, run beyond its end, and use other nodes
     flex: bool = False
     # Who may use it, and who may not; default: all who ask for it. ``maintenance``: none.
-    users: list[str] | None = None
-    denied_users: list[str] = Field(default_factory=list)
-    accounts: list[str] | None = None
-    denied_accounts: list[str] = Field(default_factory=list)
+    users: Names | None = None
+    denied_users: Names = Field(default_factory=list)
+    accounts: Names | None = None
+    denied_accounts: Names = Field(default_factory=list)
     maintenance: bool = False
 
     @model_validator(mode="after")
@@ -295,7 +296,7 @@ class SiteFile(Strict):
 
     partitions: list[PartitionFile] = Field(default_factory=list)
     # feature → the nodes that have it, as of partitions
-    features: dict[str, list[str]] = Field(default_factory=dict)
+    features: dict[str, Names] = Field(default_factory=dict)
     qos: list[QosFile] = Field(default_factory=list)
     accounts: list[AccountFile] = Field(default_factory=list)
     limits: list[LimitFile] = Field(default_factory=list)  # of all jobs

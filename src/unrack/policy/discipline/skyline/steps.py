@@ -129,8 +129,11 @@ def room_in(level: Ints, k: int, groups: Groups, slots: Slots, asked: Gang) -> i
     total, tasks, cores, mb = groups.total, asked.tasks, asked.cores, asked.mb
     room = 0
     for g in range(groups.first, groups.last if groups.claims else groups.first):
-        left = cores_left(level, k, groups, slots, g)
-        room += tasks_on(left, level[k, MEM, g], total[CPU, g], cores, mb, False)
+        if level[k, CPU, g] >= cores:  # only then it matters what windows keep
+            left = cores_left(level, k, groups, slots, g)
+            room += tasks_on(left, level[k, MEM, g], total[CPU, g], cores, mb, False)
+            if room >= tasks:
+                break
     for g in range(groups.first, groups.first if groups.claims else groups.last):
         if groups.grain == 1:
             room += max(level[k, CPU, g], 0) * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
