@@ -157,6 +157,20 @@ class Installed(Protocol):
     def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
         """int64[claims, 2]: what :meth:`claims` says wherever a job of so many tasks runs; ``None``: that matters."""
 
+    def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
+        """Whether a task finds what it asks wherever it runs, however many others run.
+
+        Parameters
+        ----------
+        asked : int64[quantities]
+            What it asks for.
+        full : int64[nodes]
+            How many such tasks there are at most on each node. Others of which this is said too, with more cores for
+            as much or less for as many, leave no less than as many of these.
+        total : int64[places]
+            What is installed.
+        """
+
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: how much one more device that sits there adds to what a task claims here; -1: too much.
 
@@ -224,6 +238,10 @@ class Usual(ABC):
         """Where it runs matters."""
         return None
 
+    def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
+        """It is not known."""
+        return False
+
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """Pooled devices claim nothing."""
         return np.zeros((len(nodes), len(homes)), np.int64)
@@ -243,6 +261,13 @@ class Usual(ABC):
     def choices(self, asked: Ints) -> tuple[Bools, ...]:
         """There are none."""
         return ()
+
+
+def all_fit(installed: Installed, asked: Ints, full: Ints, total: Ints) -> bool:
+    """As :meth:`Installed.ample`, of what adds up: each task claims as much of what its node decides alone."""
+    nodes, none = np.flatnonzero(full), np.zeros(0, np.int64)
+    place, amount = installed.claims(asked, nodes, full[nodes], total).T
+    return bool(installed.open_nodes(asked, total, none, none)[nodes].all() and (amount <= total[place]).all())
 
 
 def no_room(asked: Ints, gangs: Gangs, room: Callable[[int, int, int], int]) -> Bools:

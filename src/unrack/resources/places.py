@@ -131,10 +131,11 @@ class Places:
                 found.append(rows + np.array([part.first, 0]))
         return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
 
-    def anywhere(self, asked: Ints, tasks: int, on: int = 0) -> Ints | None:
+    def anywhere(self, asked: Ints, tasks: int, on: int = 0, full: Ints | None = None) -> Ints | None:
         """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters.
 
-        ``on``: how many nodes it has, whichever they are; 0: not known.
+        ``on``: how many nodes it has, whichever they are; 0: not known. ``full``: int64[nodes], how many such tasks
+        there are at most on each: then claims are left out of which so many find enough.
         """
         found = []
         for part in self.parts:
@@ -143,6 +144,8 @@ class Places:
                 rows = part.installed.anywhere(own, tasks)
                 if rows is None and on and isinstance(part.installed, Site):
                     rows = part.installed.anywhere(own, tasks, on)
+                if rows is None and full is not None and part.installed.ample(own, full, part.total):
+                    continue
                 if rows is None:
                     return None
                 found.append(rows + np.array([part.first, 0]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import ceil
 from typing import NamedTuple
 
+import numpy as np
+
 from unrack.cluster.pools.pool import Devices, Pool
 from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import (
@@ -103,6 +105,24 @@ class DeviceView:
         k = self.installed.kinds.index(kind)
         asked = self._columns.asked[k, self.installed.quantities[k].index(quantity)]
         return float(asked) / max(self.installed.installed(kind, quantity), 1)
+
+    def ample(self, job: int, full: Ints) -> bool:
+        """Whether each of so many tasks as a job's (int64[nodes]) has a device of its own, and no other speed or delay.
+
+        Those of fewer cores are more, and this is not said of them: so each task finds one, however many others run.
+        """
+        c, some = self._columns, full > 0
+        for kind in np.flatnonzero(c.needs[:, job]).tolist():
+            name = self.installed.kinds[kind]
+            pools = [(i, pool) for i, pool in enumerate(self.installed.pools) if pool.kind == name]
+            which, whole = self.installed.of_kind(name), int(c.whole[kind])
+            fits = (c.capacity[:, which] >= c.wants[kind, :, job][:, None]).all()
+            plain = all(not pool.attach_us and not pool.detach_us and pool.split == 1 for _, pool in pools)
+            near = sum(pool.count for i, pool in pools if self.installed.reach[i][some].all())
+            counted = whole >= 0 and c.wants[kind, whole, job] > 0
+            if not (fits and plain) or counted or c.model[kind, job] >= 0 or near < full.sum():
+                return False
+        return True
 
     def share(self, job: int, node: int, devices: tuple[int, ...], parts: int = 0) -> Share:
         """A share with the amounts that a task of the job asks of the devices' kind."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from unrack.ledger.columns import grown, grown_rows
 from unrack.ledger.lease import LENDER, Lease
 from unrack.ledger.memory.use import as_rows, from_rows
 from unrack.policy.contract import Start
+from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.queue_pass import Chooser
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.discipline.skyline.columns import (
@@ -55,8 +57,9 @@ from unrack.policy.discipline.skyline.plan_round import plan_round
 from unrack.policy.discipline.skyline.room import more_room, room_for_reserved, steps_to_look_at
 from unrack.policy.discipline.skyline.shifts import Shifted
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
+from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
-from unrack.view import AssumedRun, DeviceLine, View
+from unrack.view import AssumedRun, DeviceLine, Draft, View
 from unrack.workload.job import ESTIMATE
 
 FEW_ROUNDS = 1000
@@ -67,11 +70,38 @@ FEW_ROUNDS = 1000
 class Plan(Grouped):
     """Reservations, and rounds of a plan."""
 
+    completes: ClassVar[bool] = True
+
     def round(self, view: View, jobs: Ints, now: int, what: PlanRound, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those with a reservation for now."""
         self.look(view)
         jobs = self.regroup(view, jobs)
-        return self._round(view, jobs, now, view.running_count, what, choices)
+        return self._complete(self._round(view, jobs, now, view.running_count, what, choices), now, choices)
+
+    def pass_over(
+        self, view: View, order: Ints, second: Ints, now: int, rule: PassRule, choices: Chooser
+    ) -> list[Start]:
+        """As of all passes, with what is ample."""
+        return self._complete(super(Plan, self).pass_over(view, order, second, now, rule, choices), now, choices)
+
+    def _complete(self, starts: list[Start], now: int, choices: Chooser) -> list[Start]:
+        """The starts with what is ample on their nodes; if too little is there after all, jobs are placed by name."""
+        if not any(start.lease.job in self.ample for start in starts):
+            return starts
+        made, found = choices(now, False), list[Start]()
+        draft = Draft(made.view, now)
+        for start in starts:
+            lease: Lease | None = start.lease
+            if start.lease.job in self.ample:
+                alone = start.lease._replace(claims=NO_CLAIMS)
+                lease = made.placement.on(draft.view, made.notes, alone.job, now, alone)
+            if lease is None:
+                self.chosen = self.lost = True
+            else:
+                draft.start(lease)
+                rule = made.rule() if lease is not start.lease else start.rule
+                found.append(start._replace(lease=lease, rule=rule))
+        return found
 
     def _round(self, view: View, jobs: Ints, now: int, running: int, what: PlanRound, choices: Chooser) -> list[Start]:
         cursor = self.columns.cursor
