@@ -138,6 +138,6 @@ def test_names_may_stand_in_a_list_or_between_commas_as_in_slurm_conf() -> None:
     assert site(**text).digest() == site(**lists).digest()
     for wrong in ("", "0,,1", 3, {"a": 1}):
         with pytest.raises(
-            InputError, match="nodes: got .*, wanted names in a list, or between commas as in 'n.1-4,7.,"
+            InputError, match=r"nodes: got .*, wanted names in a list, or between commas as in 'n.1-4,7.,"
         ):
             site(**lists | {"nodes": wrong})

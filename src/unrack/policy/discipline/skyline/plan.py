@@ -12,7 +12,6 @@ from unrack.ledger.columns import grown, grown_rows
 from unrack.ledger.lease import LENDER, Lease
 from unrack.ledger.memory.use import as_rows, from_rows
 from unrack.policy.contract import Start
-from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.queue_pass import Chooser
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.discipline.skyline.columns import (
@@ -76,31 +75,23 @@ class Plan(Grouped):
         """Plan for ``jobs`` in order; start those with a reservation for now."""
         self.look(view)
         jobs = self.regroup(view, jobs)
-        return self._complete(self._round(view, jobs, now, view.running_count, what, choices), now, choices)
+        return self._round(view, jobs, now, view.running_count, what, choices)
 
-    def pass_over(
-        self, view: View, order: Ints, second: Ints, now: int, rule: PassRule, choices: Chooser
-    ) -> list[Start]:
-        """As of all passes, with what is ample."""
-        return self._complete(super(Plan, self).pass_over(view, order, second, now, rule, choices), now, choices)
-
-    def _complete(self, starts: list[Start], now: int, choices: Chooser) -> list[Start]:
-        """The starts with what is ample on their nodes; if too little is there after all, jobs are placed by name."""
+    def completed(self, starts: list[Start], now: int, choices: Chooser) -> list[Start]:
+        """The starts with what is ample on their nodes; a job that finds too little after all is looked at again."""
         if not any(start.lease.job in self.ample for start in starts):
             return starts
         made, found = choices(now, False), list[Start]()
         draft = Draft(made.view, now)
         for start in starts:
-            lease: Lease | None = start.lease
-            if start.lease.job in self.ample:
-                alone = start.lease._replace(claims=NO_CLAIMS)
-                lease = made.placement.on(draft.view, made.notes, alone.job, now, alone)
-            if lease is None:
-                self.chosen = self.lost = True
-            else:
-                draft.start(lease)
-                rule = made.rule() if lease is not start.lease else start.rule
-                found.append(start._replace(lease=lease, rule=rule))
+            lease, rule = start.lease, start.rule
+            if lease.job in self.ample:
+                own = made.placement.on(draft.view, made.notes, lease.job, now, lease._replace(claims=NO_CLAIMS))
+                if own is None:
+                    continue
+                lease, rule = lease._replace(shares=own.shares, claims=own.claims), made.rule()
+            draft.start(lease)
+            found.append(start._replace(lease=lease, rule=rule))
         return found
 
     def _round(self, view: View, jobs: Ints, now: int, running: int, what: PlanRound, choices: Chooser) -> list[Start]:

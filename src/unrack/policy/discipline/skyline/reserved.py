@@ -20,8 +20,10 @@ from unrack.ledger.lease import Lease
 from unrack.ledger.memory.use import as_rows
 from unrack.ledger.promises import Promise, PromisedRows, Promises
 from unrack.policy.discipline.skyline.columns import (
+    CHOICE,
     KEPT,
     LEDGER,
+    LENT,
     Grain,
     PlanColumns,
     PlanRule,
@@ -89,6 +91,7 @@ class Reserved:
     lends: bool = False  # whether memory may be that of other nodes
     only_lent: bool = False  # whether nodes and memory can be chosen without all else
     in_kernel: bool = False  # whether nodes, memory and devices can be chosen in a kernel
+    outside: bool = False  # whether of any of them something is chosen beside nodes and memory
     ample: set[int] = field(default_factory=set)  # jobs that find all that depends on where they run, wherever they do
     modelled: bool = False  # whether one of them asks for devices on which jobs slow each other down
     noted: dict[str, Any] = field(default_factory=dict)  # of orders: a :data:`unrack.policy.orders.Noted`
@@ -222,12 +225,12 @@ class Reserved:
             lent = self.only_lent and (some | self.rule.whole)
             self.chosen, wants[first : self.known] = True, np.where(lent, Wants.LENT, self._elsewhere)
             return
-        status = view.status[first:]
+        status, completes = view.status[first:], self.completes and (self.only_lent if self.lends else not self.every)
         for job in (first + np.flatnonzero((status != FINISHED) & (status != REJECTED))).tolist():
             asks = devices is not None and devices.asks(job)
             claims, several = claims_anywhere(view, job, own), job in view.columns.components.of
             kept = 0 if claims is not None or asks or several else self._claims_cores(view, job)
-            if (asks or claims is None) and not (several or kept or self.every or self.lends) and self.completes:
+            if (asks or claims is None) and not (several or kept) and completes:
                 ample = self._beside_ample(view, job, own)
                 if ample is not None:
                     self.ample.add(job)
@@ -251,7 +254,9 @@ class Reserved:
 
         if self.chosen and self.columns.kept_of.any():  # in a pass in which some are chosen all of these are
             wants[self.columns.kept_of > 0], self.columns.kept_of[:] = Wants.CHOICE, 0
-        if self.chosen and self.ample:  # what these hold is to be known where others choose among the same
+        new = wants[first : self.known]
+        self.outside = self.outside or bool(((new >= CHOICE) & (new != LENT)).any())
+        if self.outside and self.ample:  # what these hold is to be known where others choose among the same
             self.lost, wants[[*self.ample]] = self.lost or min(self.ample) < first, self._elsewhere
             self.ample.clear()
 
