@@ -158,17 +158,10 @@ class Installed(Protocol):
         """int64[claims, 2]: what :meth:`claims` says wherever a job of so many tasks runs; ``None``: that matters."""
 
     def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
-        """Whether a task finds what it asks wherever it runs, however many others run.
+        """Whether tasks that ask so much find it on every node, with as many as ``full`` (int64[nodes]) on each.
 
-        Parameters
-        ----------
-        asked : int64[quantities]
-            What it asks for.
-        full : int64[nodes]
-            How many such tasks there are at most on each node. Others of which this is said too, with more cores for
-            as much or less for as many, leave no less than as many of these.
-        total : int64[places]
-            What is installed.
+        ``total``: int64[places], installed. Some of them in place of which others run, of which it is said too, have
+        no less: what all find, whatever runs beside them, changes no plan.
         """
 
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
@@ -239,8 +232,22 @@ class Usual(ABC):
         return None
 
     def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
-        """It is not known."""
+        """Whether as many tasks fit; where what they claim does not add up it is not known."""
+        nodes, none = np.flatnonzero(full), np.zeros(0, np.int64)
+        if not self.adds_up(asked) or not self.open_nodes(asked, total, none, none)[nodes].all():
+            return False
+        place, amount = self.claims(asked, nodes, full[nodes], total).T
+        return bool((amount <= total[place]).all())
+
+    def adds_up(self, asked: Ints) -> bool:
+        """Whether every task claims as much, of places that its node decides alone."""
         return False
+
+    @abstractmethod
+    def open_nodes(
+        self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
+    ) -> Bools:
+        """See :meth:`Installed.open_nodes`."""
 
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """Pooled devices claim nothing."""
@@ -261,13 +268,6 @@ class Usual(ABC):
     def choices(self, asked: Ints) -> tuple[Bools, ...]:
         """There are none."""
         return ()
-
-
-def all_fit(installed: Installed, asked: Ints, full: Ints, total: Ints) -> bool:
-    """As :meth:`Installed.ample`, of what adds up: each task claims as much of what its node decides alone."""
-    nodes, none = np.flatnonzero(full), np.zeros(0, np.int64)
-    place, amount = installed.claims(asked, nodes, full[nodes], total).T
-    return bool(installed.open_nodes(asked, total, none, none)[nodes].all() and (amount <= total[place]).all())
 
 
 def no_room(asked: Ints, gangs: Gangs, room: Callable[[int, int, int], int]) -> Bools:

@@ -113,11 +113,10 @@ class ListScheduler(AnyResource):
         if not self.wait and view.waiting > len(starts):
             started = {start.lease.job for start in starts}
             away = [job for job in view.queue.tolist() if job not in started]
-            draft = Draft(view, now) if starts and self.lends else None
-            for start in starts if draft is not None else ():
+            draft = Draft(view, now)
+            for start in starts:
                 draft.start(start.lease)
-            left = view if draft is None else draft.view
-            decisions += [Reject(job, self._refusal(left, memory, job, now)) for job in away]
+            decisions += [Reject(job, self._refusal(draft.view, memory, job, now)) for job in away]
         return decisions, memory
 
     def _refusal(self, left: View, memory: ListNotes, job: int, now: int) -> Reason:

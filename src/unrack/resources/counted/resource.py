@@ -13,17 +13,7 @@ from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.checked import Names, Strict, validated
-from unrack.resources.contract import (
-    NONE_ATTACHED,
-    Gangs,
-    Installed,
-    Nodes,
-    Place,
-    Usual,
-    UsualResource,
-    all_fit,
-    no_room,
-)
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, no_room
 from unrack.resources.numbers import ranges
 from unrack.resources.use import Kept, Table, Told, use_of, use_tables
 from unrack.units import quantity
@@ -230,10 +220,9 @@ class Counters(Usual):
         zero = np.zeros(1, np.int64)
         return self.claims(asked, zero, np.array([tasks]), zero)
 
-    def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
-        """Whether there is enough for so many tasks; not where jobs ask for it, of which there may be as many."""
-        by_task = all(counter.file.by_task for counter, some in zip(self._counters, asked > 0, strict=True) if some)
-        return by_task and all_fit(self, asked, full, total)
+    def adds_up(self, asked: Ints) -> bool:
+        """What tasks ask for does; of what jobs ask for, there may be as many."""
+        return self.once.isdisjoint(name for name, some in zip(self.quantities, asked, strict=True) if some)
 
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED

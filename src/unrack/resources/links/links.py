@@ -12,18 +12,7 @@ from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.checked import Strict, validated
-from unrack.resources.contract import (
-    DEVICES,
-    HOME,
-    NONE_ATTACHED,
-    TASK_NODE,
-    Gangs,
-    Nodes,
-    Place,
-    Usual,
-    all_fit,
-    no_room,
-)
+from unrack.resources.contract import DEVICES, HOME, NONE_ATTACHED, TASK_NODE, Gangs, Nodes, Place, Usual, no_room
 from unrack.resources.links.profiles import read_profiles
 from unrack.units import bandwidth_mb_s
 
@@ -75,9 +64,9 @@ class Links(Usual):
         where = np.flatnonzero(load)
         return np.stack([where, load[where]], axis=1)
 
-    def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
-        """Whether links carry what so many tasks send; where devices sit is not known."""
-        return not asked[REMOTE_MB_S] and all_fit(self, asked, full, total)
+    def adds_up(self, asked: Ints) -> bool:
+        """What tasks send does; where devices sit is not known."""
+        return not asked[REMOTE_MB_S]
 
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: nothing at home; what it sends at both ends, and over two uplinks between racks."""

@@ -12,7 +12,7 @@ from unrack.resources.contract import Place
 from unrack.resources.recurring import Recurring
 from unrack.resources.site.features import features_in, ways_of
 from unrack.resources.site.installed import Site
-from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile
+from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile, ReservationFile
 from unrack.resources.site.open_limits import OpenLimit, nearest
 from unrack.resources.site.quotas import Quota
 from unrack.resources.site.wheres import Counts, Said, Where, Whose, listed
@@ -201,21 +201,27 @@ class Binding:
         said, part = self.said, self.site.partitions.get(name)
         if part is None:
             return f"partition {name!r}, which the cluster does not have"
-        what, account = f"partition {name}", said.account[job]
+        what = f"partition {name}"
         if not part.open:
             return f"{what} is not open"
         if part.hours and not self._ends_in(job, part.hours):
             return f"{what} is not open for as long as it asks for, from its submission on"
-        lineage = set(self._lineage(account))
-        if (part.accounts is not None and not lineage & set(part.accounts)) or lineage & set(part.denied_accounts):
-            return f"{what} is not for account {account!r}"
-        if part.users is not None and said.user[job] not in part.users:
-            return f"{what} is not for user {said.user[job]!r}"
+        if why := self._barred(job, part, what):
+            return why
         if part.qos is not None and said.qos[job] not in part.qos:
             return f"{what} is not for quality of service {said.qos[job]!r}"
         if (queue := self._queue(job)) is not None and (why := self._over_quota(job, queue, name)):
             return why
         return self._bounds(job, part, what)
+
+    def _barred(self, job: int, of: PartitionFile | ReservationFile, what: str) -> str:
+        """Why a job may not use what is for some users and accounts; ``""``: it may."""
+        user, account = self.said.user[job], self.said.account[job]
+        lineage, denied = set(self._lineage(account)), of.denied_users if isinstance(of, ReservationFile) else ()
+        if (of.accounts is not None and not lineage & set(of.accounts)) or lineage & set(of.denied_accounts):
+            return f"{what} is not for account {account!r}"
+        other = user in denied or (of.users is not None and user not in of.users)
+        return f"{what} is not for user {user!r}" if other else ""
 
     def _bounds(self, job: int, part: PartitionFile, what: str) -> str:
         tasks, cores = int(self.said.tasks[job]), int(self.said.cores[job])
@@ -257,11 +263,8 @@ class Binding:
         what = f"reservation {name}"
         if one.maintenance:
             return f"{what} is for maintenance"
-        user, lineage = said.user[job], set(self._lineage(said.account[job]))
-        if (one.users is not None and user not in one.users) or user in one.denied_users:
-            return f"{what} is not for user {user!r}"
-        if (one.accounts is not None and not lineage & set(one.accounts)) or lineage & set(one.denied_accounts):
-            return f"{what} is not for account {said.account[job]!r}"
+        if why := self._barred(job, one, what):
+            return why
         if one.flex:
             return f"{what} is over before it came" if one.windows_us[-1][1] <= said.submit_us[job] else ""
         if said.request_us[job] > one.duration:
@@ -375,24 +378,17 @@ class Binding:
 
     def _rules_of(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[OpenLimit]:
         key = (user, account, qos, *partitions)
-        if key in self._rules:
-            return self._rules[key]
-        site = self.site
-        rules = [OpenLimit(limit, "site") for limit in site.file.limits]
-        only = len(partitions) == 1
-        for name in partitions:
-            found = site.partitions[name].limits
-            rules += [OpenLimit(limit, f"partition {name}", "" if only else name) for limit in found]
-        if qos in self.qos:
-            rules += [OpenLimit(limit, f"quality of service {qos}") for limit in self.qos[qos].limits]
-        for name in self._lineage(account):
-            if name in self.accounts:
-                rules += [OpenLimit(limit, f"account {name}") for limit in self.accounts[name].limits]
-                for one in self.accounts[name].users if name == account else ():
-                    if one.name == user:
-                        rules += [OpenLimit(limit, f"user {user} in account {name}") for limit in one.limits]
-        rules = [rule for rule in rules if rule.file.per != "job"]
-        self._rules[key] = nearest(rules) if site.file.nearest_limits else rules
+        if key not in self._rules:
+            *own, (_, everywhere) = self._bounds_on(user, account, qos)
+            rules = [OpenLimit(limit, "site") for limit in everywhere.limits]
+            for name in partitions:
+                found = self.site.partitions[name].limits
+                rules += [
+                    OpenLimit(limit, f"partition {name}", "" if len(partitions) == 1 else name) for limit in found
+                ]
+            rules += [OpenLimit(limit, what) for what, bound in own for limit in bound.limits]
+            several = [rule for rule in rules if rule.file.per != "job"]
+            self._rules[key] = nearest(several) if self.site.file.nearest_limits else several
         return self._rules[key]
 
 

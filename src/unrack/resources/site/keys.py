@@ -15,7 +15,6 @@ MEASURES = ("jobs", "cores", "nodes", "tasks", "memory")
 """What a limit may be of, beside ``KIND.QUANTITY`` of devices and resources."""
 WEIGHED = ("cores", "memory_gb", "nodes")
 """Of what a job asks there may be weights, beside ``KIND.QUANTITY``."""
-PER = ("all", "user", "account", "job")
 Mode = Literal["requeue", "cancel", "checkpoint", "suspend", "off"]
 """What becomes of a job that is preempted: it waits and begins again, is gone, waits and goes on, stands still with all
 but its cores; or it never is."""

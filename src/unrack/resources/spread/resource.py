@@ -13,7 +13,7 @@ from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.checked import Strict, validated
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Usual, UsualResource, all_fit, no_room
+from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Usual, UsualResource, no_room
 from unrack.resources.grid import Grid
 from unrack.resources.use import Kept, Table, rows_by_policy
 
@@ -112,9 +112,9 @@ class Limits(Usual):
         at = np.flatnonzero(on_each)
         return np.stack([self._first(asked) + at, on_each[at] * share(int(asked[MOST]))], axis=1)
 
-    def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
-        """Whether so many tasks may be on each node."""
-        return all_fit(self, asked, full, total)
+    def adds_up(self, asked: Ints) -> bool:
+        """Shares do."""
+        return True
 
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED

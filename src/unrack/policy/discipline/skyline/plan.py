@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
@@ -61,6 +61,9 @@ from unrack.units import NEVER_US
 from unrack.view import AssumedRun, DeviceLine, Draft, View
 from unrack.workload.job import ESTIMATE
 
+if TYPE_CHECKING:
+    from unrack.policy.placement.mixed import Mixed
+
 FEW_ROUNDS = 1000
 """So many are done before the kernel that keeps levels would be compiled."""
 
@@ -82,11 +85,11 @@ class Plan(Grouped):
         if not any(start.lease.job in self.ample for start in starts):
             return starts
         made, found = choices(now, False), list[Start]()
-        draft = Draft(made.view, now)
+        draft, placement = Draft(made.view, now), cast("Mixed", made.placement)
         for start in starts:
             lease, rule = start.lease, start.rule
             if lease.job in self.ample:
-                own = made.placement.on(draft.view, made.notes, lease.job, now, lease._replace(claims=NO_CLAIMS))
+                own = placement.on(draft.view, made.notes, lease.job, now, lease._replace(claims=NO_CLAIMS))
                 if own is None:
                     continue
                 lease, rule = lease._replace(shares=own.shares, claims=own.claims), made.rule()

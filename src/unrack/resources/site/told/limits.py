@@ -13,7 +13,7 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.resources.site.kept import OUTSIDE, amounts_of
 from unrack.resources.site.keys import ReservationFile
 from unrack.resources.site.told.partitions import MOST, length_s, share_text
-from unrack.resources.use import Kept, Table
+from unrack.resources.use import Kept, Table, joined_s
 from unrack.steps import held_between
 from unrack.units import SECOND_US
 
@@ -126,7 +126,7 @@ def _use(run: Kept, rule: ToldLimit) -> _Use | None:
         short = short_s(times, level, rule.most, own.unique("job", maintain_order=True).join(waits, on="job"))
         waiting, waited_s = waiting + int((short > 0).sum()), waited_s + float(short.sum())
     count = sum(own["job"].n_unique() for own in held.values())
-    return _Use(count, peak, _joined_s(full) / length_s(jobs), waiting, waited_s, rejected)
+    return _Use(count, peak, joined_s(full) / length_s(jobs), waiting, waited_s, rejected)
 
 
 def _ends(claims: pl.DataFrame) -> tuple[float, float]:
@@ -142,11 +142,3 @@ def short_s(times: Floats, level: Ints, most: int, jobs: pl.DataFrame) -> Floats
         until, own = np.append(0.0, np.cumsum(np.diff(times) * (level[:-1] > most - one))), amount == one
         found[own] = np.interp(end[own], times, until) - np.interp(start[own], times, until)
     return found
-
-
-def _joined_s(spans: Sequence[tuple[float, float]]) -> float:
-    total, reached = 0.0, float("-inf")
-    for start, end in sorted(spans):
-        total += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return total
