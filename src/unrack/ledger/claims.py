@@ -262,14 +262,6 @@ class Components(NamedTuple):
             np.arange(len(rows)), [*map(len, rows)]
         )
 
-    def owners(self, job: int, set_of: Ints, set_owner: Ints) -> set[int]:
-        """In which windows a job runs, each of its components in its own, by the numbers of their owners; 0: outside.
-
-        ``set_of``, ``set_owner``: of all jobs, and of sets, as of the ledger.
-        """
-        sets = self.set_of[list(self.of[job])] if job in self.of else set_of[[job]]
-        return set(np.abs(set_owner[sets]).tolist())
-
     def and_job(self, state: ClusterState, job: int) -> Components:
         """With one more job behind the others, which asks for itself; of no heterogeneous jobs nothing is kept."""
         if not self.of:

@@ -233,8 +233,9 @@ class Usual(ABC):
 
     def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
         """Whether as many tasks fit; where what they claim does not add up it is not known."""
+        own: Any = self
         nodes, none = np.flatnonzero(full), np.zeros(0, np.int64)
-        if not self.adds_up(asked) or not self.open_nodes(asked, total, none, none)[nodes].all():
+        if not self.adds_up(asked) or not own.open_nodes(asked, total, none, none)[nodes].all():
             return False
         place, amount = self.claims(asked, nodes, full[nodes], total).T
         return bool((amount <= total[place]).all())
@@ -242,12 +243,6 @@ class Usual(ABC):
     def adds_up(self, asked: Ints) -> bool:
         """Whether every task claims as much, of places that its node decides alone."""
         return False
-
-    @abstractmethod
-    def open_nodes(
-        self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
-    ) -> Bools:
-        """See :meth:`Installed.open_nodes`."""
 
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """Pooled devices claim nothing."""

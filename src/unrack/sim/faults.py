@@ -242,10 +242,9 @@ class Windows:
     def _waiting_for(self, owner: int) -> list[int]:
         state = self.kernel.core.state
         queue = state.queue[state.queue_start : state.queue_end]
-        found, own = np.abs(state.set_owner[state.set_of[queue]]) == owner, state.components
-        if own.of:
-            found = np.array([owner in own.owners(job, state.set_of, state.set_owner) for job in queue.tolist()], bool)
-        return [int(job) for job in queue[found]]
+        rows, of = state.components.spread(queue)  # each component may have windows of its own
+        set_of = state.components.set_of if state.components.of else state.set_of
+        return [int(job) for job in queue[np.unique(of[np.abs(state.set_owner[set_of[rows]]) == owner])]]
 
     def _close(self, number: int, now: int) -> None:
         """A job that waits for another window of its kind waits in vain if none comes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -61,6 +63,15 @@ def _kept(value: object) -> object:
 
 def _numbers(value: object) -> object:
     return [_whole(one) for one in (value if isinstance(value, list) else [value])]
+
+
+def _circle(following: Mapping[str, Sequence[str]]) -> str:
+    """A circle of names, of which each follows the one before; ``""``: there is none."""
+    try:
+        TopologicalSorter(following).prepare()
+    except CycleError as found:
+        return " → ".join(reversed(found.args[1]))
+    return ""
 
 
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
@@ -334,16 +345,11 @@ class SiteFile(Strict):
         for queue in self.queues:
             if odd := [quota.flavour for quota in queue.quotas if quota.flavour not in flavours]:
                 raise ValueError(f"flavours of queue {queue.name} that are partitions, not {odd[0]!r}")
-        known = {one.name: one.parent for one in self.accounts}
-        for name in known:
-            seen, parent = {name}, known[name]
-            while parent:
-                if parent not in known:
-                    raise ValueError(f"accounts with parents that there are, not {parent!r}")
-                if parent in seen:
-                    raise ValueError(f"accounts that are not their own parents, not {name!r}")
-                seen.add(parent)
-                parent = known[parent]
+        known = {one.name: [one.parent] if one.parent else [] for one in self.accounts}
+        if odd := [parent for above in known.values() for parent in above if parent not in known]:
+            raise ValueError(f"accounts with parents that there are, not {odd[0]!r}")
+        if circle := _circle(known):
+            raise ValueError(f"accounts that are not their own parents, not {circle}")
         for partition in self.partitions:
             for key, there in (("accounts", set(known)), ("qos", {one.name for one in self.qos})):
                 for name in getattr(partition, key) or ():
@@ -369,19 +375,6 @@ class SiteFile(Strict):
             for other in others:
                 if other not in preempts:
                     raise ValueError(f"preempts of {name} that there are, not {other!r}")
-        path: list[str] = []
-        safe: set[str] = set()
-
-        def follow(name: str) -> None:
-            if name in path:
-                circle = " → ".join([*path[path.index(name) :], name])
-                raise ValueError(f"qualities of service that do not preempt each other in a circle, not {circle}")
-            if name not in safe:
-                path.append(name)
-                for other in preempts[name]:
-                    follow(other)
-                safe.add(path.pop())
-
-        for name in preempts:
-            follow(name)
+        if circle := _circle(preempts):
+            raise ValueError(f"qualities of service that do not preempt each other in a circle, not {circle}")
         return self
