@@ -218,7 +218,9 @@ class ClaimReader:
 
     def at_least(self, job: int, tasks: int) -> Ints:
         """int64[claims, 2]: what a job of so many tasks claims at least, wherever it runs."""
-        return self.places.at_least(self._claimed.asked[:, job], tasks)
+        found = self.places.anywhere(self._claimed.asked[:, job], tasks, least=True)
+        assert found is not None
+        return found
 
     def asked(self, job: int) -> Ints:
         """int64[quantities]: what a job asks."""

@@ -136,56 +136,46 @@ class Places:
             found.append(rows + np.array([part.first, 0]))
         return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
 
-    def anywhere(self, asked: Ints, tasks: int, on: int = 0, full: Ints | None = None) -> Ints | None:
+    def anywhere(
+        self, asked: Ints, tasks: int, on: int = 0, full: Ints | None = None, least: bool = False
+    ) -> Ints | None:
         """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters.
 
         ``on``: how many nodes it has, whichever they are; 0: not known. ``full``: int64[nodes], how many such tasks
-        there are at most on each: then claims are left out of which so many find enough.
+        there are at most on each: then claims are left out of which so many find enough. ``least``: and others count
+        as little as they can.
         """
-        found = []
+        found = [NO_CLAIMS]
         for part, own in self._asked_of(asked):
             rows = part.installed.anywhere(own, tasks)
             if rows is None and on and isinstance(part.installed, Site):
                 rows = part.installed.anywhere(own, tasks, on)
             if rows is None and full is not None and part.installed.ample(own, full, part.total):
                 continue
+            if rows is None and least:
+                rows = part.installed.at_least(own) if isinstance(part.installed, Site) else NO_CLAIMS
             if rows is None:
                 return None
             found.append(rows + np.array([part.first, 0]))
-        return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
-
-    def at_least(self, asked: Ints, tasks: int) -> Ints:
-        """int64[claims, 2]: what a job claims at least, wherever it runs."""
-        found = []
-        for part, own in self._asked_of(asked):
-            rows = part.installed.anywhere(own, tasks)
-            if rows is None:
-                rows = part.installed.at_least(own) if isinstance(part.installed, Site) else NO_CLAIMS
-            found.append(rows + np.array([part.first, 0]))
-        return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
+        return np.ascontiguousarray(np.concatenate(found)) if len(found) > 1 else NO_CLAIMS
 
     @cached_property
     def by_node(self) -> Ints:
         """int64[groups, nodes]: places of single nodes in which jobs claim the cores of their tasks there; -1: none."""
-        rows = [
-            np.where(at >= 0, at + part.first, -1)
-            for part in self.parts
-            if isinstance(part.installed, Site)
-            for at in part.installed.by_node.values()
-        ]
+        sites = ((part.first, part.installed) for part in self.parts if isinstance(part.installed, Site))
+        rows = [np.where(at >= 0, at + first, -1) for first, site in sites for at in site.by_node.values()]
         return np.array(rows, np.int64).reshape(-1, self.nodes)
 
     def by_cores(self, asked: Ints, tasks: int) -> list[int] | None:
         """The rows of :attr:`by_node` in which a job claims; ``None``: what else it claims depends on where it runs."""
         found = list[int]()
         for part, own in self._asked_of(asked):
-            if part.installed.anywhere(own, tasks) is not None:
+            site = part.installed
+            if site.anywhere(own, tasks) is not None:
                 continue
-            more = part.installed.by_cores(own) if isinstance(part.installed, Site) else None
-            if more is None:
+            if not isinstance(site, Site) or (more := site.by_cores(own)) is None:
                 return None
-            assert isinstance(part.installed, Site)
-            found += [list(part.installed.by_node).index(place) for place in more]
+            found += [list(site.by_node).index(place) for place in more]
         return found
 
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:

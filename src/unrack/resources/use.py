@@ -133,6 +133,11 @@ def csv_of(name: str, known: Iterable[str], where: str) -> pl.DataFrame:
         raise ClusterError(where, f"{name}: {str(error).splitlines()[0]}", "a CSV file") from None
 
 
+def ends_of(claims: pl.DataFrame) -> tuple[float, float]:
+    """When the first of some claims begins, and the last ends, s."""
+    return float(claims["start_s"].min()), float(claims["end_s"].max())  # type: ignore[arg-type]  # of floats
+
+
 def joined_s(spans: Sequence[tuple[float, float]]) -> float:
     """How long at least one of some spans of time lasts."""
     total, reached = 0.0, -np.inf

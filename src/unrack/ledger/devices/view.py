@@ -10,11 +10,15 @@ import numpy as np
 from unrack.cluster.pools.pool import Devices, Pool
 from unrack.kernels.arrays import Ints
 from unrack.ledger.devices.columns import (
+    ATTACH_US,
+    COUNT,
+    DETACH_US,
     FREE,
     GROUP,
     HOME,
     JOBS,
     KIND,
+    KIND_OF,
     LEFT,
     MODEL,
     NODE,
@@ -24,6 +28,7 @@ from unrack.ledger.devices.columns import (
     READY_US,
     SINCE_US,
     SIZE,
+    SPLIT,
     DeviceColumns,
 )  # fmt: skip
 from unrack.ledger.devices.sharing import PROBLEMS, TAKEN
@@ -113,14 +118,11 @@ class DeviceView:
         """
         c, some = self._columns, full > 0
         for kind in np.flatnonzero(c.needs[:, job]).tolist():
-            name = self.installed.kinds[kind]
-            pools = [(i, pool) for i, pool in enumerate(self.installed.pools) if pool.kind == name]
-            which, whole = self.installed.of_kind(name), int(c.whole[kind])
-            fits = (c.capacity[:, which] >= c.wants[kind, :, job][:, None]).all()
-            plain = all(not pool.attach_us and not pool.detach_us and pool.split == 1 for _, pool in pools)
-            near = sum(pool.count for i, pool in pools if self.installed.reach[i][some].all())
-            counted = whole >= 0 and c.wants[kind, whole, job] > 0
-            if not (fits and plain) or counted or c.model[kind, job] >= 0 or near < full.sum():
+            which, wants, own = c.device[KIND] == kind, c.wants[kind, :, job], c.pool[:, c.pool[KIND_OF] == kind]
+            near = c.pool[COUNT, (c.pool[KIND_OF] == kind) & self.installed.reach[:, some].all(axis=1)].sum()
+            plain = c.model[kind, job] < 0 and not own[[ATTACH_US, DETACH_US]].any() and (own[SPLIT] == 1).all()
+            counted = c.whole[kind] >= 0 and wants[c.whole[kind]] > 0
+            if counted or not plain or near < full.sum() or (c.capacity[:, which] < wants[:, None]).any():
                 return False
         return True
 

@@ -15,7 +15,7 @@ from unrack.reasons import Code, Reason
 from unrack.resources.checked import Strict, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Usual, UsualResource, no_room
 from unrack.resources.grid import Grid
-from unrack.resources.use import Kept, Table, rows_by_policy
+from unrack.resources.use import Kept, Table, ends_of, rows_by_policy
 from unrack.steps import held_between
 
 MOST_PLACES = 20_000_000
@@ -71,7 +71,7 @@ def at_the_limit(claims: pl.DataFrame) -> pl.DataFrame:
     """
     lasting = claims.filter(pl.col("end_s") > pl.col("start_s")).sort("start_s")
     found = [
-        (place, int(held_between(own, own["start_s"].min(), own["end_s"].max())[1].max() + own["amount"].min()) > WHOLE)
+        (place, int(held_between(own, *ends_of(own))[1].max()) + int(own["amount"].to_numpy().min()) > WHOLE)
         for (place,), own in lasting.partition_by("place", as_dict=True).items()
     ]
     return pl.DataFrame(found, {"place": pl.String, "full": pl.Boolean}, orient="row")

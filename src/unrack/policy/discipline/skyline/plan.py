@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -61,9 +61,6 @@ from unrack.units import NEVER_US
 from unrack.view import AssumedRun, DeviceLine, Draft, View
 from unrack.workload.job import ESTIMATE
 
-if TYPE_CHECKING:
-    from unrack.policy.placement.mixed import Mixed
-
 FEW_ROUNDS = 1000
 """So many are done before the kernel that keeps levels would be compiled."""
 
@@ -85,7 +82,7 @@ class Plan(Grouped):
         if not any(start.lease.job in self.ample for start in starts):
             return starts
         made, found = choices(now, False), list[Start]()
-        draft, placement = Draft(made.view, now), cast("Mixed", made.placement)
+        draft, placement = Draft(made.view, now), cast(Any, made.placement)
         for start in starts:
             lease, rule = start.lease, start.rule
             if lease.job in self.ample:

@@ -69,7 +69,6 @@ from unrack.policy.discipline.skyline.steps import (
     book,
     cores_left,
     fits_at,
-    fits_together,
     only_cores,
     slots_for,
     step_at,
@@ -147,7 +146,6 @@ def keep(
         if claims > new_claims.shape[0]:
             return short_of(cursor, CLAIMED), 0, 0
         stays = fits_at(sky, steps, begins, length, slots, old)
-        stays = stays and (sky.may_lend.shape[0] == 0 or fits_together(sky, steps, begins, length, old))
         if owner != 0:
             steps = book_windows(now, abs(owner), True, slots, steps, -1, sky)
         if not stays:

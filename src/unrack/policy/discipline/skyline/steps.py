@@ -298,24 +298,14 @@ def fit_together(free: Ints, span: RowSpan) -> bool:
 
 
 @inlined
-def fits_together(sky: Any, steps: int, start: int, length: int, span: RowSpan) -> bool:
-    """As :func:`fits_at`, of rows as of :func:`fit_together`."""
-    times, at, level = sky.times, sky.at, sky.level
-    for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
-        if times[k] >= start + length and times[k] > start:
-            break
-        if not fit_together(level[at[k]], span):
-            return False
-    return True
-
-
-@inlined
 def fits_at(sky: Any, steps: int, start: int, length: int, slots: Slots, span: RowSpan) -> bool:
-    """Whether exactly this is free from ``start`` for ``length`` µs."""
-    times, at, level = sky.times, sky.at, sky.level
+    """Whether exactly this is free from ``start`` for ``length`` µs, where memory is lent all of it together."""
+    times, at, level, lends = sky.times, sky.at, sky.level, sky.may_lend.shape[0] > 0
     for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
         if times[k] >= start + length and times[k] > start:
             break
         if not rows_fit(level, at[k], span) or not claims_fit(level, at[k], slots, span):
+            return False
+        if lends and not fit_together(level[at[k]], span):
             return False
     return True
