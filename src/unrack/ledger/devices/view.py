@@ -121,6 +121,7 @@ class DeviceView:
             which, wants, own = c.device[KIND] == kind, c.wants[kind, :, job], c.pool[:, c.pool[KIND_OF] == kind]
             near = c.pool[COUNT, (c.pool[KIND_OF] == kind) & self.installed.reach[:, some].all(axis=1)].sum()
             plain = c.model[kind, job] < 0 and not own[[ATTACH_US, DETACH_US]].any() and (own[SPLIT] == 1).all()
+            plain = plain and not c.overhead[c.pool[KIND_OF] == kind].any()
             counted = c.whole[kind] >= 0 and wants[c.whole[kind]] > 0
             if counted or not plain or near < full.sum() or (c.capacity[:, which] < wants[:, None]).any():
                 return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -69,7 +69,7 @@ FEW_ROUNDS = 1000
 class Plan(Grouped):
     """Reservations, and rounds of a plan."""
 
-    completes: ClassVar[bool] = True
+    completes: bool = True  # what is ample is chosen when a job starts
 
     def round(self, view: View, jobs: Ints, now: int, what: PlanRound, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those with a reservation for now."""

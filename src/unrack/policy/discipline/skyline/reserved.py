@@ -78,7 +78,6 @@ class Reserved:
     """What is reserved, and how the cluster is grouped for planning."""
 
     in_pass: ClassVar[bool] = True  # whether nodes with kept cores are chosen by a kernel
-    completes: ClassVar[bool] = False  # whether what is ample is chosen when a job starts, and not before
 
     rule: PlanRule
     columns: PlanColumns
@@ -91,7 +90,7 @@ class Reserved:
     lends: bool = False  # whether memory may be that of other nodes
     only_lent: bool = False  # whether nodes and memory can be chosen without all else
     in_kernel: bool = False  # whether nodes, memory and devices can be chosen in a kernel
-    outside: bool = False  # whether of any of them something is chosen beside nodes and memory
+    completes: bool = False  # whether what is ample is chosen when a job starts, and not before
     ample: set[int] = field(default_factory=set)  # jobs that find all that depends on where they run, wherever they do
     modelled: bool = False  # whether one of them asks for devices on which jobs slow each other down
     noted: dict[str, Any] = field(default_factory=dict)  # of orders: a :data:`unrack.policy.orders.Noted`
@@ -254,11 +253,11 @@ class Reserved:
 
         if self.chosen and self.columns.kept_of.any():  # in a pass in which some are chosen all of these are
             wants[self.columns.kept_of > 0], self.columns.kept_of[:] = Wants.CHOICE, 0
-        new = wants[first : self.known]
-        self.outside = self.outside or bool(((new >= CHOICE) & (new != LENT)).any())
-        if self.outside and self.ample:  # what these hold is to be known where others choose among the same
-            self.lost, wants[[*self.ample]] = self.lost or min(self.ample) < first, self._elsewhere
-            self.ample.clear()
+        new = wants[: self.known]
+        if self.ample and ((new >= CHOICE) & (new != LENT)).any():  # these choose among what the others hold
+            self.completes, self.lost, self.ample = False, self.lost or min(self.ample) < first, set()
+            self.known = self.fixed = wants[:] = self.columns.fixed_at[:] = 0
+            self.note_jobs(view)
 
     def _beside_ample(self, view: View, job: int, own: bool) -> Ints | None:
         """What a job claims wherever it runs, if there is enough of all else that it claims; ``own``: whole nodes.
