@@ -158,11 +158,7 @@ class Installed(Protocol):
         """int64[claims, 2]: what :meth:`claims` says wherever a job of so many tasks runs; ``None``: that matters."""
 
     def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
-        """Whether tasks that ask so much find it on every node, with as many as ``full`` (int64[nodes]) on each.
-
-        ``total``: int64[places], installed. Some of them in place of which others run, of which it is said too, have
-        no less: what all find, whatever runs beside them, changes no plan.
-        """
+        """Whether on every node as many tasks as ``full`` (int64[nodes]) find what they ask, of ``total`` per place."""
 
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: how much one more device that sits there adds to what a task claims here; -1: too much.

@@ -217,9 +217,8 @@ class Places:
     def sets(self, asked: Ints) -> NodeSets | None:
         """Outside of which nodes no task of a job goes; ``asked``: int64[quantities, jobs]; ``None``: of none."""
         found = None
-        for part in self.parts:
-            own = asked[part.quantities]
-            more = part.installed.sets(own) if own.any() else None
+        for part, own in self._asked_of(asked):
+            more = part.installed.sets(own)
             if found is None or more is None:
                 found = found or more
                 continue

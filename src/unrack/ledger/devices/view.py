@@ -9,16 +9,13 @@ import numpy as np
 
 from unrack.cluster.pools.pool import Devices, Pool
 from unrack.kernels.arrays import Ints
+from unrack.ledger.devices import columns as at
 from unrack.ledger.devices.columns import (
-    ATTACH_US,
-    COUNT,
-    DETACH_US,
     FREE,
     GROUP,
     HOME,
     JOBS,
     KIND,
-    KIND_OF,
     LEFT,
     MODEL,
     NODE,
@@ -28,7 +25,6 @@ from unrack.ledger.devices.columns import (
     READY_US,
     SINCE_US,
     SIZE,
-    SPLIT,
     DeviceColumns,
 )  # fmt: skip
 from unrack.ledger.devices.sharing import PROBLEMS, TAKEN
@@ -118,10 +114,12 @@ class DeviceView:
         """
         c, some = self._columns, full > 0
         for kind in np.flatnonzero(c.needs[:, job]).tolist():
-            which, wants, own = c.device[KIND] == kind, c.wants[kind, :, job], c.pool[:, c.pool[KIND_OF] == kind]
-            near = c.pool[COUNT, (c.pool[KIND_OF] == kind) & self.installed.reach[:, some].all(axis=1)].sum()
-            plain = c.model[kind, job] < 0 and not own[[ATTACH_US, DETACH_US]].any() and (own[SPLIT] == 1).all()
-            plain = plain and not c.overhead[c.pool[KIND_OF] == kind].any()
+            which, wants, own = c.device[KIND] == kind, c.wants[kind, :, job], c.pool[:, c.pool[at.KIND_OF] == kind]
+            near = c.pool[at.COUNT, (c.pool[at.KIND_OF] == kind) & self.installed.reach[:, some].all(axis=1)].sum()
+            plain = (
+                c.model[kind, job] < 0 and not own[[at.ATTACH_US, at.DETACH_US]].any() and (own[at.SPLIT] == 1).all()
+            )
+            plain = plain and not c.overhead[c.pool[at.KIND_OF] == kind].any()
             counted = c.whole[kind] >= 0 and wants[c.whole[kind]] > 0
             if counted or not plain or near < full.sum() or (c.capacity[:, which] < wants[:, None]).any():
                 return False

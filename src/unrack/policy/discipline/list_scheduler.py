@@ -116,13 +116,11 @@ class ListScheduler(AnyResource):
             draft = Draft(view, now)
             for start in starts:
                 draft.start(start.lease)
-            decisions += [Reject(job, self._refusal(draft.view, memory, job, now)) for job in away]
+            notes = self.notes(view, memory) if self.lends else None  # of memory that may be elsewhere in detail
+            lacks = [None if notes is None else self.placement.why(draft.view, notes, job, now) for job in away]
+            none = Reason(Code.NO_ROOM, "a place when it came")
+            decisions += [Reject(job, lack or none) for job, lack in zip(away, lacks, strict=True)]
         return decisions, memory
-
-    def _refusal(self, left: View, memory: ListNotes, job: int, now: int) -> Reason:
-        """Why a job is turned away that does not fit in what is left: of memory that may be elsewhere in detail."""
-        lacks = self.placement.why(left, self.notes(left, memory), job, now) if self.lends else None
-        return lacks or Reason(Code.NO_ROOM, "a place when it came")
 
     def _starts(self, view: View, memory: ListNotes, now: int) -> list[Start]:
         if self.nothing_new(view, memory, now):

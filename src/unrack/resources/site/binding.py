@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -43,12 +44,10 @@ class Binding:
         self.quotas: dict[str, list[Quota]] = {one.name: [] for one in site.file.queues}
         for quota in site.quotas:
             self.quotas[quota.queue].append(quota)
-        self._rules: dict[tuple[str, ...], list[OpenLimit]] = {}
-        self._bounds_of: dict[tuple[str, str, str], list[tuple[str, Bounded]]] = {}
-        self._faults: dict[str, str] = {}
-        self._lists: dict[str, tuple[str, str, str]] = {}  # of nodes
-        self._says_nothing: dict[Where, bool] = {}
-        self._open: dict[Where, Bools] = {}
+        self._rules_of, self._bounds_of = cache(self._rules_on), cache(self._bounds_on)
+        self._fault, self._open_to = cache(self._fault_of), cache(self._nodes_of)
+        self._nodes = cache(lambda text: listed(text, site.cluster_nodes))
+        self._anywhere = cache(lambda where: site.is_anywhere(site.ways_there(where)))  # whether that says nothing
         by = "" if site.file.preempt is None else site.file.preempt.by
         count = len(said.tasks)
         self.where, self.counts, self.whose = np.zeros((3, count), np.int64)
@@ -80,21 +79,13 @@ class Binding:
         places = [place for _, place in self.places.values()]
         return self.site.bound(tuple(self.wheres), tuple(self.rows), places, tuple(self.owners))
 
-    def _anywhere(self, where: Where) -> bool:
-        """Whether that says nothing."""
-        if where not in self._says_nothing:
-            self._says_nothing[where] = self.site.is_anywhere(self.site.ways_there(where))
-        return self._says_nothing[where]
-
-    def _open_to(self, where: Where) -> Bools:
+    def _nodes_of(self, where: Where) -> Bools:
         """bool[nodes]: where a job may run."""
-        if where not in self._open:
-            try:
-                ways = self.site.ways_there(where)
-            except ClusterError:
-                ways = ()
-            self._open[where] = np.logical_or.reduce([way.nodes for way in ways] or [~self.site.computing])
-        return self._open[where]
+        try:
+            ways = self.site.ways_there(where)
+        except ClusterError:
+            ways = ()
+        return np.asarray(np.logical_or.reduce([way.nodes for way in ways] or [~self.site.computing]))
 
     def _whose(self, job: int, where: Where) -> Whose:
         """What decides when it is its turn."""
@@ -175,26 +166,15 @@ class Binding:
                 return f"{one.places[0][0]}: {one.most} with all that it may borrow, and it asks for {amount}"
         return ""
 
-    def _nodes(self, text: str) -> tuple[str, str, str]:
-        """As :func:`listed`."""
-        if text not in self._lists:
-            self._lists[text] = listed(text, self.site.cluster_nodes)
-        return self._lists[text]
-
-    def _fault(self, features: str) -> str:
+    def _fault_of(self, features: str) -> str:
         """What is wrong with features, in words; ``""``: nothing."""
-        if not features:
-            return ""
-        if features not in self._faults:
-            site = self.site
-            unknown = [name for name in features_in(features) if name not in site.features]
-            found = f"feature {unknown[0]!r}, which no node has" if unknown else ""
-            try:
-                ways_of(features, site.features, len(site.computing))
-            except ValueError as wrong:
-                found = f"{features!r} is not {wrong}"
-            self._faults[features] = found
-        return self._faults[features]
+        site = self.site
+        unknown = [name for name in features_in(features) if name not in site.features] if features else []
+        try:
+            ways_of(features, site.features, len(site.computing)) if features else ()
+        except ValueError as wrong:
+            return f"{features!r} is not {wrong}"
+        return f"feature {unknown[0]!r}, which no node has" if unknown else ""
 
     def _closed(self, job: int, name: str) -> str:
         """Why a job may not run in a partition; ``""``: it may."""
@@ -287,9 +267,7 @@ class Binding:
         key = said.user[job], said.account[job], said.qos[job]
         if key[2] and self.qos and key[2] not in self.qos and not self.site.open:  # of one that is open Slurm says so
             return f"quality of service {key[2]!r}, which the cluster does not have"
-        if key not in self._bounds_of:
-            self._bounds_of[key] = self._bounds_on(*key)
-        for what, bound in self._bounds_of[key]:
+        for what, bound in self._bounds_of(*key):
             if why := self._over(job, bound, what, nearer):
                 return why
             if file.nearest_limits:
@@ -376,20 +354,16 @@ class Binding:
             return int(self.tasks[job] * (self.cores if measure == "cores" else self.mb)[job])
         return int(said.totals[measure][job]) if measure in said.totals else 0
 
-    def _rules_of(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[OpenLimit]:
-        key = (user, account, qos, *partitions)
-        if key not in self._rules:
-            *own, (_, everywhere) = self._bounds_on(user, account, qos)
-            rules = [OpenLimit(limit, "site") for limit in everywhere.limits]
-            for name in partitions:
-                found = self.site.partitions[name].limits
-                rules += [
-                    OpenLimit(limit, f"partition {name}", "" if len(partitions) == 1 else name) for limit in found
-                ]
-            rules += [OpenLimit(limit, what) for what, bound in own for limit in bound.limits]
-            several = [rule for rule in rules if rule.file.per != "job"]
-            self._rules[key] = nearest(several) if self.site.file.nearest_limits else several
-        return self._rules[key]
+    def _rules_on(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[OpenLimit]:
+        """The limits that a job counts for."""
+        *own, (_, everywhere) = self._bounds_of(user, account, qos)
+        rules = [OpenLimit(limit, "site") for limit in everywhere.limits]
+        for name in partitions:
+            found = self.site.partitions[name].limits
+            rules += [OpenLimit(limit, f"partition {name}", "" if len(partitions) == 1 else name) for limit in found]
+        rules += [OpenLimit(limit, what) for what, bound in own for limit in bound.limits]
+        several = [rule for rule in rules if rule.file.per != "job"]
+        return nearest(several) if self.site.file.nearest_limits else several
 
 
 def _row(found: Mapping[tuple[int, str], int]) -> Counts:

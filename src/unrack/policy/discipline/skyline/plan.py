@@ -52,15 +52,16 @@ from unrack.policy.discipline.skyline.columns import (
 )
 from unrack.policy.discipline.skyline.grouping import Grouped
 from unrack.policy.discipline.skyline.kept import carry_levels, keep_levels
-from unrack.policy.discipline.skyline.plan_round import plan_round
 from unrack.policy.discipline.skyline.room import more_room, room_for_reserved, steps_to_look_at
 from unrack.policy.discipline.skyline.shifts import Shifted
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
+from unrack.policy.placement.alone import Alone
 from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
 from unrack.view import AssumedRun, DeviceLine, Draft, View
 from unrack.workload.job import ESTIMATE
 
+NODES_ALONE = Alone(None, None, None, -1, 0)  # nothing else is chosen in kernels
 FEW_ROUNDS = 1000
 """So many are done before the kernel that keeps levels would be compiled."""
 
@@ -100,7 +101,7 @@ class Plan(Grouped):
         self.rounds += 1
         keeps = self.keeps and not what.brief
         how = jobs, now, running, *self.rule, *what
-        made, line = self._begun(jobs, now, what, choices), None
+        made, line, alone = self._begun(jobs, now, what, choices), None, NODES_ALONE
         if cursor[KEPT] and not keeps:  # a job asks for a choice now
             cursor[KEPT] = cursor[FROM] = 0
             self.columns.grown[:] = NEVER_US
@@ -112,9 +113,7 @@ class Plan(Grouped):
                 made = made or choices(now, what.trust)
                 line = made.timeline if in_kernel else None
                 alone = made.alone if self.lends else made.alone.without_loans
-                count = alone.plan_round(None if line is None else line.columns.kernel, *how, self.columns.kernel)
-            else:
-                count = plan_round(*how, self.columns.kernel)
+            count = alone.plan_round(None if line is None else line.columns.kernel, *how, self.columns.kernel)
             if count >= 0:
                 break
             if count == CHOOSE:

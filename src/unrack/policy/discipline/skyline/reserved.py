@@ -229,11 +229,10 @@ class Reserved:
             asks = devices is not None and devices.asks(job)
             claims, several = claims_anywhere(view, job, own), job in view.columns.components.of
             kept = 0 if claims is not None or asks or several else self._claims_cores(view, job)
-            if (asks or claims is None) and not (several or kept) and completes:
-                ample = self._beside_ample(view, job, own)
-                if ample is not None:
-                    self.ample.add(job)
-                    asks, claims = False, ample
+            chooses = completes and (asks or claims is None) and not (several or kept)
+            if chooses and (ample := self._beside_ample(view, job, own)) is not None:
+                self.ample.add(job)
+                asks, claims = False, ample
             if kept:
                 wants[job], self.columns.kept_of[job] = Wants.CLAIMS, kept
             elif asks or claims is None or several or self.every:
@@ -260,10 +259,7 @@ class Reserved:
             self.note_jobs(view)
 
     def _beside_ample(self, view: View, job: int, own: bool) -> Ints | None:
-        """What a job claims wherever it runs, if there is enough of all else that it claims; ``own``: whole nodes.
-
-        Suspended jobs hold what they claim, and no cores that others lack.
-        """
+        """What a job claims wherever it runs, if all else is ample; suspended jobs hold that, and no cores."""
         seen, cores, tasks = view.columns.claimed, int(view.asks[CORES_ASKED, job]), int(view.asks[TASKS, job])
         full = -(-view.total[CPU] // max(1, cores))
         if not cores or view.columns.suspended or not (view.devices is None or view.devices.ample(job, full)):
