@@ -114,14 +114,12 @@ class DeviceView:
         """
         c, some = self._columns, full > 0
         for kind in np.flatnonzero(c.needs[:, job]).tolist():
-            which, wants, own = c.device[KIND] == kind, c.wants[kind, :, job], c.pool[:, c.pool[at.KIND_OF] == kind]
-            near = c.pool[at.COUNT, (c.pool[at.KIND_OF] == kind) & self.installed.reach[:, some].all(axis=1)].sum()
-            plain = (
-                c.model[kind, job] < 0 and not own[[at.ATTACH_US, at.DETACH_US]].any() and (own[at.SPLIT] == 1).all()
-            )
-            plain = plain and not c.overhead[c.pool[at.KIND_OF] == kind].any()
-            counted = c.whole[kind] >= 0 and wants[c.whole[kind]] > 0
-            if counted or not plain or near < full.sum() or (c.capacity[:, which] < wants[:, None]).any():
+            mine, which, wants = c.pool[at.KIND_OF] == kind, c.device[KIND] == kind, c.wants[kind, :, job]
+            near = c.pool[at.COUNT, mine & self.installed.reach[:, some].all(axis=1)].sum()
+            slow = c.overhead[mine].any() or c.pool[[at.ATTACH_US, at.DETACH_US]][:, mine].any()
+            counted = (c.whole[kind] >= 0 and wants[c.whole[kind]] > 0) or (c.pool[at.SPLIT, mine] > 1).any()
+            small = near < full.sum() or (c.capacity[:, which] < wants[:, None]).any()
+            if counted or slow or small or c.model[kind, job] >= 0:
                 return False
         return True
 
