@@ -154,8 +154,6 @@ def difference(before: dict[Any, float], after: dict[Any, float]) -> str:
 TODAY = {
     "flow(interval=0)": "3 of 72 starts differ; first job 11 of world 5, which starts at 74 s and now at 75 s",
     "flow(interval=0), drives": "8 of 72 starts differ; first job 14 of world 0, which starts at 74 s and now at 88 s",
-    "disaggregated(scheduler=conservative)": "35 of 72 starts differ; first job 5 of world 5, at 34 s and now at 39 s",
-    "disaggregated(scheduler=conservative), licence": None,
 }
 """What differs today where a job asks for more than nodes, which are then planned by name and in another way."""
 
@@ -228,24 +226,28 @@ WORLDS = 400
     [*((policy, 8) for policy in VARIANTS), *(pytest.param(p, WORLDS, marks=pytest.mark.slow) for p in VARIANTS)],
 )
 def test_what_is_not_scarce_changes_nothing_on_random_worlds(policy: str, worlds: int) -> None:
-    """Jobs whose cores are all alike have only what is the same wherever they run; see the next test."""
     for seed in range(worlds):
         random = np.random.default_rng([VARIANTS.index(policy), seed])
-        alike = seed % 4 == 0
-        world = random_world(random, alike)
+        world = random_world(random, alike=seed % 4 == 0)
         nodes = sum(kind["count"] for kind in world.cluster["nodes"])
-        unscarce = [licence] if alike else [licence, link, apart, drives]
+        unscarce = [licence, link, apart, drives]
         other = unscarce[seed % len(unscarce)](world)
         told = difference(starts(world, policy), starts(other, policy))
         assert not told, f"{unscarce[seed % len(unscarce)].__name__} in world {seed} of {nodes} nodes: {told}"
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="reservations of equal cores are counted, or name nodes")
-def test_a_link_that_is_never_full_changes_no_plan_of_equal_cores() -> None:
-    for seed in range(60):
-        world = random_world(np.random.default_rng(seed), alike=True)
-        told = difference(starts(world, "conservative"), starts(link(world), "conservative"))
-        assert not told, f"world {seed}: {told}"
+@pytest.mark.parametrize("worlds", [range(12), pytest.param(range(12, WORLDS), marks=pytest.mark.slow)])
+def test_nor_where_a_plan_counts_cores_or_whole_nodes(worlds: range) -> None:
+    """Whatever a job asks on its nodes: of what is ample the plan knows nothing, and so goes on to count."""
+    counting = ("conservative", "slurm(interval=7 s)", "conservative(nodes=whole)", "slurm(interval=7 s, nodes=whole)",
+                "conservative(nodes=whole, place=best-fit)", "naive(scheduler=conservative)")  # fmt: skip
+    for seed in worlds:
+        policy = counting[seed % len(counting)]
+        world = random_world(np.random.default_rng([6, seed]), alike="whole" not in policy and "naive" not in policy)
+        plain = starts(world, policy)
+        for unscarce in (link, apart, drives, gpus):
+            told = difference(plain, starts(unscarce(world), policy))
+            assert not told, f"{policy}, {unscarce.__name__}, world {seed}: {told}"
 
 
 BORROWING = (

@@ -115,3 +115,29 @@ def test_a_study_is_refused_before_it_runs(
     assert words in found
     assert "study.toml, line " in found
     assert not (tmp_path / "out").exists()
+
+
+def test_names_may_stand_in_a_list_or_between_commas_as_in_slurm_conf() -> None:
+    def site(**how: Any) -> Any:
+        partition = {"name": "p", "nodes": how["nodes"], "accounts": how["accounts"], "users": how["users"]}
+        kept = {"name": "r", "nodes": how["nodes"], "users": how["users"], "days": how["days"], "start_day": "mon"}
+        return Cluster.from_dict({
+            "nodes": [{"count": 6, "cores": 4}],
+            "counted": [{"name": "licence", "amount": 3, "per": "node", "nodes": how["nodes"]}],
+            "site": {
+                "partitions": [partition], "features": {"fast": how["nodes"]},
+                "accounts": [{"name": name, "users": how["users"]} for name in ("a", "b")],
+                "reservations": [kept | {"start": 0, "duration": 60, "every": "1 d", "until": "9 d"}],
+            },
+        })  # fmt: skip
+
+    text = {"nodes": "node[0-1,3], 5", "accounts": "a,b", "users": "ann , bob", "days": "mon,sat"}
+    lists = {
+        "nodes": ["node0", "node1", "3", "5"], "accounts": ["a", "b"], "users": ["ann", "bob"], "days": ["mon", "sat"],
+    }  # fmt: skip
+    assert site(**text).digest() == site(**lists).digest()
+    for wrong in ("", "0,,1", 3, {"a": 1}):
+        with pytest.raises(
+            InputError, match=r"nodes: got .*, wanted names in a list, or between commas as in 'n.1-4,7.,"
+        ):
+            site(**lists | {"nodes": wrong})

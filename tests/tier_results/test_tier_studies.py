@@ -222,8 +222,7 @@ def test_refused_servers_are_grouped_by_all_that_the_clusters_lacked(tmp_path: P
     assert any(len(lacking) > 1 for lacking in counts)
     found = [loss for loss in losses([setting]) if loss.reason.startswith("no-room")]
     assert {tuple(lack for lack in lacks if lack in loss.reason): loss.high for loss in found} == counts
-    alone = [loss.reason for loss in found if "a place when it came" not in loss.reason]  # others start at that time
-    assert all("(" not in reason and "of 4 clusters some have" in reason for reason in alone)
+    assert all("(" not in loss.reason and "of 4 clusters some have" in loss.reason for loss in found)
 
 
 def test_what_the_pools_of_a_run_hold_adds_up_to_its_table_of_tiers(finished: Path) -> None:

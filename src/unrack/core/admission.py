@@ -168,8 +168,10 @@ class Admission:
 
     def _moments(self, view: View, job: int) -> list[int]:
         """When it is to have a place, µs: as its windows open, as others end in these, or when all are over."""
-        windows, mine = self.cluster.places.windows, view.columns.set_owner[view.columns.set_of[job]]
-        own, ends = [window for window in windows if window.owner == abs(mine)], {one.end_us for one in windows}
+        windows, seen = self.cluster.places.windows, view.columns
+        rows, ends = seen.components.of.get(job), {one.end_us for one in windows}
+        mine = np.abs(seen.set_owner[seen.set_of[[job]] if rows is None else seen.components.set_of[[*rows]]])
+        own = [window for window in windows if window.owner in mine]
         inside = {end for end in ends for window in own if window.start_us < end < window.end_us}
         return [window.start_us for window in own] + sorted(inside) or [max(ends, default=0)]
 

@@ -58,7 +58,7 @@ class Claimed:
         self.holders = np.zeros((2, len(places)), np.int64)
         self.asked = asked
         self.asks = bytearray(asked.any(axis=0).tobytes())
-        self._anywhere: dict[tuple[bytes, int, int], Ints | None] = {}
+        self._anywhere: dict[tuple[bytes, int, int, bytes], Ints | None] = {}
         self.replaced = 0
         self.rows = np.empty((64, 2), np.int64)
         self.held_at = np.zeros((2, max(1, asked.shape[1])), np.int64)
@@ -81,12 +81,12 @@ class Claimed:
         if self.asks[job]:
             self.asking += sign
 
-    def anywhere(self, job: int, tasks: int, on: int = 0) -> Ints | None:
+    def anywhere(self, job: int, tasks: int, on: int = 0, full: Ints | None = None) -> Ints | None:
         """As :meth:`unrack.resources.places.Places.anywhere`, of a job."""
         asked = self.asked[:, job]
-        shape = asked.tobytes(), tasks, on
+        shape = asked.tobytes(), tasks, on, b"" if full is None else full.tobytes()
         if shape not in self._anywhere:
-            found = self.places.anywhere(asked, tasks, on)
+            found = self.places.anywhere(asked, tasks, on, full)
             self._anywhere[shape] = None if found is None else sealed(found)
         return self._anywhere[shape]
 
@@ -212,13 +212,15 @@ class ClaimReader:
         """Whether a job asks for anything."""
         return bool(self._claimed.asks[job])
 
-    def anywhere(self, job: int, tasks: int, on: int = 0) -> Ints | None:
+    def anywhere(self, job: int, tasks: int, on: int = 0, full: Ints | None = None) -> Ints | None:
         """As :meth:`unrack.resources.places.Places.anywhere`, of a job."""
-        return self._claimed.anywhere(job, tasks, on)
+        return self._claimed.anywhere(job, tasks, on, full)
 
     def at_least(self, job: int, tasks: int) -> Ints:
         """int64[claims, 2]: what a job of so many tasks claims at least, wherever it runs."""
-        return self.places.at_least(self._claimed.asked[:, job], tasks)
+        found = self.places.anywhere(self._claimed.asked[:, job], tasks, least=True)
+        assert found is not None
+        return found
 
     def asked(self, job: int) -> Ints:
         """int64[quantities]: what a job asks."""

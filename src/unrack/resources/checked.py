@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from unrack.errors import ClusterError, InputError, first_fault, got_and_want
 
@@ -13,6 +14,18 @@ M = TypeVar("M")
 Path = tuple[int | str, ...]
 _OF_UNIONS = ("int", "float", "str")
 """In the path of a fault, which member of a union was tried; it is no key."""
+
+
+def parted(value: object) -> object:
+    """A list as it is; of a text the names between its commas, but for those in brackets."""
+    parts = [part.strip() for part in re.split(r",(?![^\[]*\])", value)] if isinstance(value, str) else value
+    if not isinstance(parts, list) or "" in parts:
+        raise ValueError("names in a list, or between commas as in 'n[1-4,7],m2'")
+    return parts
+
+
+Names = Annotated[list[str], BeforeValidator(parted)]
+"""Names in a list, or as ``slurm.conf`` has them: ``"n[1-4,7],m2"``."""
 
 
 class Strict(BaseModel):

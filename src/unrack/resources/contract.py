@@ -156,6 +156,9 @@ class Installed(Protocol):
     def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
         """int64[claims, 2]: what :meth:`claims` says wherever a job of so many tasks runs; ``None``: that matters."""
 
+    def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
+        """Whether on every node as many tasks as ``full`` (int64[nodes]) find what they ask, of ``total`` per place."""
+
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: how much one more device that sits there adds to what a task claims here; -1: too much.
 
@@ -222,6 +225,19 @@ class Usual(ABC):
     def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
         """Where it runs matters."""
         return None
+
+    def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
+        """Whether as many tasks fit; where what they claim does not add up it is not known."""
+        own: Any = self
+        nodes, none = np.flatnonzero(full), np.zeros(0, np.int64)
+        if not self.adds_up(asked) or not own.open_nodes(asked, total, none, none)[nodes].all():
+            return False
+        place, amount = self.claims(asked, nodes, full[nodes], total).T
+        return bool((amount <= total[place]).all())
+
+    def adds_up(self, asked: Ints) -> bool:
+        """Whether every task claims as much, of places that its node decides alone."""
+        return False
 
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """Pooled devices claim nothing."""

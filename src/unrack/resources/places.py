@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -116,6 +116,13 @@ class Places:
         rows = [np.asarray(asks.get(key, np.zeros(jobs, np.int64)), np.int64) for key in self.quantities]
         return np.array(rows, np.int64).reshape(len(rows), jobs)
 
+    def _asked_of(self, asked: Ints) -> Iterator[tuple[ResourcePart, Ints]]:
+        """The parts of which a job asks something, or one of several does, and what."""
+        for part in self.parts:
+            own = asked[part.quantities]
+            if own.any():
+                yield part, own
+
     def claims(self, asked: Ints, nodes: Ints, tasks: Ints, free: Ints, devices: Ints = NONE_ATTACHED) -> Ints:
         """int64[claims, 2]: what a job claims that asks so much (int64[quantities]) and runs there.
 
@@ -124,77 +131,61 @@ class Places:
         """
         order = np.argsort(nodes, kind="stable")
         found = []
-        for part in self.parts:
-            own = asked[part.quantities]
-            if own.any():
-                rows = part.installed.claims(own, nodes[order], tasks[order], free[part.places], devices)
-                found.append(rows + np.array([part.first, 0]))
+        for part, own in self._asked_of(asked):
+            rows = part.installed.claims(own, nodes[order], tasks[order], free[part.places], devices)
+            found.append(rows + np.array([part.first, 0]))
         return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
 
-    def anywhere(self, asked: Ints, tasks: int, on: int = 0) -> Ints | None:
+    def anywhere(
+        self, asked: Ints, tasks: int, on: int = 0, full: Ints | None = None, least: bool = False
+    ) -> Ints | None:
         """int64[claims, 2]: what a job of so many tasks claims wherever it runs; ``None``: that matters.
 
-        ``on``: how many nodes it has, whichever they are; 0: not known.
+        ``on``: how many nodes it has, whichever they are; 0: not known. ``full``: int64[nodes], how many such tasks
+        there are at most on each: then claims are left out of which so many find enough. ``least``: and others count
+        as little as they can.
         """
-        found = []
-        for part in self.parts:
-            own = asked[part.quantities]
-            if own.any():
-                rows = part.installed.anywhere(own, tasks)
-                if rows is None and on and isinstance(part.installed, Site):
-                    rows = part.installed.anywhere(own, tasks, on)
-                if rows is None:
-                    return None
-                found.append(rows + np.array([part.first, 0]))
-        return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
-
-    def at_least(self, asked: Ints, tasks: int) -> Ints:
-        """int64[claims, 2]: what a job claims at least, wherever it runs."""
-        found = []
-        for part in self.parts:
-            own = asked[part.quantities]
-            if own.any():
-                rows = part.installed.anywhere(own, tasks)
-                if rows is None:
-                    rows = part.installed.at_least(own) if isinstance(part.installed, Site) else NO_CLAIMS
-                found.append(rows + np.array([part.first, 0]))
-        return np.ascontiguousarray(np.concatenate(found)) if found else NO_CLAIMS
+        found = [NO_CLAIMS]
+        for part, own in self._asked_of(asked):
+            rows = part.installed.anywhere(own, tasks)
+            if rows is None and on and isinstance(part.installed, Site):
+                rows = part.installed.anywhere(own, tasks, on)
+            if rows is None and full is not None and part.installed.ample(own, full, part.total):
+                continue
+            if rows is None and least:
+                rows = part.installed.at_least(own) if isinstance(part.installed, Site) else NO_CLAIMS
+            if rows is None:
+                return None
+            found.append(rows + np.array([part.first, 0]))
+        return np.ascontiguousarray(np.concatenate(found)) if len(found) > 1 else NO_CLAIMS
 
     @cached_property
     def by_node(self) -> Ints:
         """int64[groups, nodes]: places of single nodes in which jobs claim the cores of their tasks there; -1: none."""
-        rows = [
-            np.where(at >= 0, at + part.first, -1)
-            for part in self.parts
-            if isinstance(part.installed, Site)
-            for at in part.installed.by_node.values()
-        ]
+        sites = ((part.first, part.installed) for part in self.parts if isinstance(part.installed, Site))
+        rows = [np.where(at >= 0, at + first, -1) for first, site in sites for at in site.by_node.values()]
         return np.array(rows, np.int64).reshape(-1, self.nodes)
 
     def by_cores(self, asked: Ints, tasks: int) -> list[int] | None:
         """The rows of :attr:`by_node` in which a job claims; ``None``: what else it claims depends on where it runs."""
         found = list[int]()
-        for part in self.parts:
-            own = asked[part.quantities]
-            if not own.any() or part.installed.anywhere(own, tasks) is not None:
+        for part, own in self._asked_of(asked):
+            site = part.installed
+            if site.anywhere(own, tasks) is not None:
                 continue
-            more = part.installed.by_cores(own) if isinstance(part.installed, Site) else None
-            if more is None:
+            if not isinstance(site, Site) or (more := site.by_cores(own)) is None:
                 return None
-            assert isinstance(part.installed, Site)
-            found += [list(part.installed.by_node).index(place) for place in more]
+            found += [list(site.by_node).index(place) for place in more]
         return found
 
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: how much one more device there makes a task here claim; -1: more than is free."""
         total = np.zeros((len(nodes), len(homes)), np.int64)
         open_homes = np.ones(total.shape, np.bool_)
-        for part in self.parts:
-            own = asked[part.quantities]
-            if own.any():
-                costs = part.installed.device_costs(own, free[part.places], nodes, homes)
-                open_homes &= costs >= 0
-                total += costs
+        for part, own in self._asked_of(asked):
+            costs = part.installed.device_costs(own, free[part.places], nodes, homes)
+            open_homes &= costs >= 0
+            total += costs
         return np.where(open_homes, total, -1)
 
     def agree(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
@@ -219,18 +210,15 @@ class Places:
     ) -> Bools:
         """bool[nodes]: where one more task of a job finds enough of every resource."""
         found = np.ones(self.nodes, np.bool_)
-        for part in self.parts:
-            own = asked[part.quantities]
-            if own.any():
-                found &= part.installed.open_nodes(own, free[part.places], nodes, tasks, left, devices)
+        for part, own in self._asked_of(asked):
+            found &= part.installed.open_nodes(own, free[part.places], nodes, tasks, left, devices)
         return found
 
     def sets(self, asked: Ints) -> NodeSets | None:
         """Outside of which nodes no task of a job goes; ``asked``: int64[quantities, jobs]; ``None``: of none."""
         found = None
-        for part in self.parts:
-            own = asked[part.quantities]
-            more = part.installed.sets(own) if own.any() else None
+        for part, own in self._asked_of(asked):
+            more = part.installed.sets(own)
             if found is None or more is None:
                 found = found or more
                 continue
@@ -266,9 +254,8 @@ class Places:
     def kept_claims(self, asked: Ints) -> Ints:
         """int64[claims, 2]: what a job claims of places of which windows keep an amount, wherever it runs."""
         none, found = np.zeros(0, np.int64), [NO_CLAIMS]
-        for part in self.parts:
-            own = asked[part.quantities]
-            if own.any() and any(part.places.start <= place < part.places.stop for place in self.kept):
+        for part, own in self._asked_of(asked):
+            if any(part.places.start <= place < part.places.stop for place in self.kept):
                 found.append(part.installed.claims(own, none, none, part.total) + np.array([part.first, 0]))
         every = np.concatenate(found)
         return every[np.isin(every[:, PLACE], list(self.kept))]
@@ -281,10 +268,8 @@ class Places:
     def choices(self, asked: Ints) -> list[Bools]:
         """Sets of nodes, bool[nodes] each, of which all tasks of a job must be in one; one of all nodes: no choice."""
         found: list[Bools] = [np.ones(self.nodes, np.bool_)]
-        for part in self.parts:
-            own = asked[part.quantities]
-            more = part.installed.choices(own) if own.any() else ()
-            found = [first & second for first in found for second in more] or found
+        for part, own in self._asked_of(asked):
+            found = [first & second for first in found for second in part.installed.choices(own)] or found
         return found
 
     def one_node(self, asked: Ints) -> bool:
@@ -293,12 +278,8 @@ class Places:
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """What there is too little of now."""
-        for part in self.parts:
-            own = asked[part.quantities]
-            reason = part.installed.lacks(own, free[part.places], tasks) if own.any() else None
-            if reason is not None:
-                return reason
-        return None
+        reasons = (part.installed.lacks(own, free[part.places], tasks) for part, own in self._asked_of(asked))
+        return next((reason for reason in reasons if reason is not None), None)
 
     def never(self, key: tuple[str, str], asked: Ints, gangs: Gangs) -> Bools:
         """bool[jobs]: which jobs the empty cluster could not give what they ask of a quantity."""

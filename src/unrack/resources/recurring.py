@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from unrack.resources.checked import Strict
+from unrack.resources.checked import Strict, parted
 from unrack.units import DAY_US, LONGEST_US, SECOND_US, amount_of, time_us
 
 MOST_WINDOWS = 1000
@@ -44,7 +44,7 @@ class Recurring(Strict):
     every: Time | None = None  # again after so long, until ``until``
     until: Time | None = None
     # only the times that begin on one of these days; default: on any
-    days: Annotated[list[Day], Field(min_length=1)] | None = None
+    days: Annotated[list[Day], BeforeValidator(parted), Field(min_length=1)] | None = None
     start_day: Day | None = None  # the day of the week that ``start`` is on, where days are said
 
     @model_validator(mode="after")

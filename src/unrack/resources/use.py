@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from unrack.errors import ClusterError
 from unrack.kernels.arrays import Floats, Ints
 from unrack.steps import held_between, means
 from unrack.units import seconds_text
@@ -136,11 +138,32 @@ def use_of(installed: Mapping[str, int], claims: pl.DataFrame, start_s: float, e
         spent += float((np.diff(times) * level[:-1]).sum())
         peak = max(peak, float(level.max()) / most)
         full += ((float(times[i]), float(times[i + 1])) for i in np.flatnonzero(level[:-1] >= most).tolist())
+    return Use(spent / (sum(installed.values()) * length), peak, joined_s(full) / length)
+
+
+def csv_of(name: str, known: Iterable[str], where: str, as_text: bool = False) -> pl.DataFrame:
+    """The table of a CSV file; a ClusterError, which says what names are ``known`` beside, if there is none."""
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise ClusterError(where, repr(name), f"{', '.join(known)}, or a file that exists")
+    try:
+        return pl.read_csv(path, infer_schema=not as_text, infer_schema_length=None)
+    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
+        raise ClusterError(where, f"{name}: {str(error).splitlines()[0]}", "a CSV file") from None
+
+
+def ends_of(claims: pl.DataFrame) -> tuple[float, float]:
+    """When the first of some claims begins, and the last ends, s."""
+    return float(claims["start_s"].min()), float(claims["end_s"].max())  # type: ignore[arg-type]  # of floats
+
+
+def joined_s(spans: Sequence[tuple[float, float]]) -> float:
+    """How long at least one of some spans of time lasts."""
     total, reached = 0.0, -np.inf
-    for start, end in sorted(full):
+    for start, end in sorted(spans):
         total += max(0.0, end - max(start, reached))
         reached = max(reached, end)
-    return Use(spent / (sum(installed.values()) * length), peak, total / length)
+    return total
 
 
 def use_tables(

@@ -228,21 +228,20 @@ class Windows:
 
     def change(self, number: int, version: int, now: int) -> bool:
         """A window begins or is over; False: that matters to no job."""
-        if version == OPENS and not self._waiting(number):
+        if version == OPENS and not self._waiting_for(self.windows[number].owner):
             return False
         self.kernel.core.handle(Opened(), now)
         if version != OPENS:
             self._close(number, now)
         return True
 
-    def _waiting(self, number: int) -> list[int]:
-        """The jobs in the queue that run in windows of this kind."""
-        return self._waiting_for(self.windows[number].owner)
-
     def _waiting_for(self, owner: int) -> list[int]:
+        """The jobs in the queue that run in windows of this owner."""
         state = self.kernel.core.state
         queue = state.queue[state.queue_start : state.queue_end]
-        return [int(job) for job in queue[np.abs(state.set_owner[state.set_of[queue]]) == owner]]
+        rows, of = state.components.spread(queue)  # each component may have windows of its own
+        set_of = state.components.set_of if state.components.of else state.set_of
+        return [int(job) for job in queue[np.unique(of[np.abs(state.set_owner[set_of[rows]]) == owner])]]
 
     def _close(self, number: int, now: int) -> None:
         """A job that waits for another window of its kind waits in vain if none comes."""

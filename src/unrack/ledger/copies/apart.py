@@ -28,18 +28,20 @@ def assumed(state: ClusterState) -> ClusterState:
 
 
 def apart(state: ClusterState, job: int) -> ClusterState:
-    """A state on which the components of a job ask each for itself, and what is free may be taken: O(nodes)."""
+    """A state on which the components of a job, if any, ask each for itself; what is free may be taken: O(nodes)."""
     own, twin = state.components, assumed(state)
+    if state.devices is not None:
+        twin.devices = copied_devices(state.devices)
+        twin.devices.asking = bytearray(own.attaching) if job in own.of else twin.devices.asking
+        twin.devices.reader = DeviceReader(twin.devices, state.devices.reader)
+        twin.seen.devices = twin.devices.reader
+    if job not in own.of:
+        return twin
     own.asks[ASKED_US, list(own.of[job])] = state.asks[ASKED_US, job]
     twin.known = max(state.known, 1 + max(own.of[job]))
     twin.components, twin.asks, twin.set_of = NO_COMPONENTS, own.asks, own.set_of
     if twin.claimed is not None:
         twin.claimed.asks = bytearray(own.claiming)
-    if state.devices is not None:
-        twin.devices = copied_devices(state.devices)
-        twin.devices.asking = bytearray(own.attaching)
-        twin.devices.reader = DeviceReader(twin.devices, state.devices.reader)
-        twin.seen.devices = twin.devices.reader
     twin.seen.again("asks")
     twin.seen.again("set_of")
     return twin

@@ -5,8 +5,11 @@ from __future__ import annotations
 from math import ceil
 from typing import NamedTuple
 
+import numpy as np
+
 from unrack.cluster.pools.pool import Devices, Pool
 from unrack.kernels.arrays import Ints
+from unrack.ledger.devices import columns as at
 from unrack.ledger.devices.columns import (
     FREE,
     GROUP,
@@ -103,6 +106,22 @@ class DeviceView:
         k = self.installed.kinds.index(kind)
         asked = self._columns.asked[k, self.installed.quantities[k].index(quantity)]
         return float(asked) / max(self.installed.installed(kind, quantity), 1)
+
+    def ample(self, job: int, full: Ints) -> bool:
+        """Whether each of so many tasks as a job's (int64[nodes]) has a device of its own, and no other speed or delay.
+
+        Those of fewer cores are more, and this is not said of them: so each task finds one, however many others run.
+        """
+        c, some = self._columns, full > 0
+        for kind in np.flatnonzero(c.needs[:, job]).tolist():
+            mine, which, wants = c.pool[at.KIND_OF] == kind, c.device[KIND] == kind, c.wants[kind, :, job]
+            near = c.pool[at.COUNT, mine & self.installed.reach[:, some].all(axis=1)].sum()
+            slow = c.overhead[mine].any() or c.pool[[at.ATTACH_US, at.DETACH_US]][:, mine].any()
+            counted = (c.whole[kind] >= 0 and wants[c.whole[kind]] > 0) or (c.pool[at.SPLIT, mine] > 1).any()
+            small = near < full.sum() or (c.capacity[:, which] < wants[:, None]).any()
+            if counted or slow or small or c.model[kind, job] >= 0:
+                return False
+        return True
 
     def share(self, job: int, node: int, devices: tuple[int, ...], parts: int = 0) -> Share:
         """A share with the amounts that a task of the job asks of the devices' kind."""

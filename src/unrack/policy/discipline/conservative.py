@@ -89,7 +89,8 @@ class Conservative(Planning):
             noted, memory = memory.noted, self.new_plan(view)
             memory.freed, memory.noted = mark, noted
         what = PlanRound(2 if stirred and not (memory.chosen or memory.lends) else int(compress), trust=True)
-        starts = memory.round(view, jobs, now, what, partial(self.choices, view, memory))
+        choices = partial(self.choices, view, memory)
+        starts = memory.completed(memory.round(view, jobs, now, what, choices), now, choices)
         return self.by_rule(view, memory, starts), memory
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:

@@ -25,45 +25,6 @@ def amount_at(place: int, claims: Ints, first: int, last: int) -> int:
 
 
 @inlined
-def leaves_kept(job: int, time: int, now: int, count: int, beside: RowSpan, until: int, c: Any) -> bool:
-    """Whether a job that starts at a time (µs) leaves what windows keep of the places that it claims.
-
-    So it does if enough is free when a window begins, or at that time, by the booked ends of ``count`` running jobs,
-    that start in this pass, and of one more ``beside`` them, which ends at ``until``. A job that may run for longer
-    than is expected of it is not expected to have ended.
-    """
-    windows, kept, held_at, started = c.windows, c.window_claims, c.claimed_at, c.started
-    ends = time + max(1, c.limit_us[job])
-    for w in range(windows.shape[0]):
-        place = kept[w, 0]
-        if place >= 0 and ends <= windows[w, OPENS_US]:
-            break
-        if place < 0 or windows[w, CLOSES_US] <= time:
-            continue
-        asked = amount_at(place, c.fixed, c.fixed_at[0, job], c.fixed_at[1, job])
-        if asked == 0:
-            continue
-        at, s = max(time, windows[w, OPENS_US]), c.slot[place]
-        free = c.free_places[place] if s < 0 else c.left[0, CPU, s]
-        for i in range(count):
-            one = c.running[OF_JOB, i]
-            if max(c.running[ENDS_US, i], now + 1) > at:
-                break
-            if c.limit_us[one] <= c.asks[ASKED_US, one]:
-                first = held_at[FIRST_ROW, one]
-                free += amount_at(place, c.claimed, first, first + held_at[ROW_COUNT, one])
-        for n in range(c.walk[COUNT]):
-            one = started[JOB, n]
-            if max(started[UNTIL, n], now + 1) <= at and c.limit_us[one] <= c.asks[ASKED_US, one]:
-                free += amount_at(place, c.new_claims, started[CLAIM, n], started[CLAIM_END, n])
-        if until > at:
-            free -= amount_at(place, beside.claims, beside.claim, beside.claim_end)
-        if free - kept[w, 1] < asked:
-            return False
-    return True
-
-
-@inlined
 def given_back(before: int, moment: int, now: int, i: int, count: int, c: Any) -> int:
     """Add to ``back`` what jobs give back of places after one moment, µs, and until another; parameters as below.
 
@@ -83,6 +44,34 @@ def given_back(before: int, moment: int, now: int, i: int, count: int, c: Any) -
             for k in range(started[CLAIM, n], started[CLAIM_END, n]):
                 back[claims[k, 0]] += claims[k, 1]
     return i
+
+
+@inlined
+def leaves_kept(job: int, time: int, now: int, count: int, beside: RowSpan, until: int, c: Any) -> bool:
+    """Whether a job that starts at a time (µs) leaves what windows keep of the places that it claims.
+
+    So it does if enough is free when a window begins, or at that time, by the booked ends of ``count`` running jobs,
+    that start in this pass, and of one more ``beside`` them, which ends at ``until``. A job that may run for longer
+    than is expected of it is not expected to have ended.
+    """
+    windows, kept = c.windows, c.window_claims
+    ends = time + max(1, c.limit_us[job])
+    for w in range(windows.shape[0]):
+        place = kept[w, 0]
+        if place >= 0 and ends <= windows[w, OPENS_US]:
+            break
+        if place < 0 or windows[w, CLOSES_US] <= time:
+            continue
+        asked = amount_at(place, c.fixed, c.fixed_at[0, job], c.fixed_at[1, job])
+        if asked == 0:
+            continue
+        at, s = max(time, windows[w, OPENS_US]), c.slot[place]
+        free = c.free_places[place] if s < 0 else c.left[0, CPU, s]
+        c.back[place] = free - (amount_at(place, beside.claims, beside.claim, beside.claim_end) if until > at else 0)
+        given_back(now, at, now, 0, count, c)
+        if c.back[place] - kept[w, 1] < asked:
+            return False
+    return True
 
 
 @inlined

@@ -29,7 +29,7 @@ from unrack.policy.pools.pool_placement import next_second
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
-from unrack.view import View
+from unrack.view import Draft, View
 from unrack.workload.job import CORES, MEMORY, TASKS
 
 UNLIMITED = 2**40
@@ -145,13 +145,14 @@ class ListScheduler(AnyResource):
         if not self.wait and view.waiting > len(starts) and memory.turn is None:
             started = {start.lease.job for start in starts}
             away = [job for job in view.queue.tolist() if job not in started]
-            decisions += [Reject(job, self._refusal(view, memory, job, now, bool(starts))) for job in away]
+            draft = Draft(view, now)
+            for start in starts:
+                draft.start(start.lease)
+            notes = self.notes(view, memory) if self.lends else None  # of memory that may be elsewhere in detail
+            lacks = [None if notes is None else self.placement.why(draft.view, notes, job, now) for job in away]
+            none = Reason(Code.NO_ROOM, "a place when it came")
+            decisions += [Reject(job, lack or none) for job, lack in zip(away, lacks, strict=True)]
         return decisions, memory
-
-    def _refusal(self, view: View, memory: ListNotes, job: int, now: int, others: bool) -> Reason:
-        """Why a job is turned away: of memory that may be elsewhere in detail; ``others``: others start before it."""
-        lacks = None if others or not self.lends else self.placement.why(view, self.notes(view, memory), job, now)
-        return lacks or Reason(Code.NO_ROOM, "a place when it came")
 
     def _starts(self, view: View, memory: ListNotes, now: int) -> list[Start]:
         choices = partial(self._choices, view, memory)

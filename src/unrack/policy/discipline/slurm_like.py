@@ -113,7 +113,7 @@ class SlurmLike(Planning):
         jobs = self._jobs(view, memory, now)[: self.depth]
         memory.make_room(view)
         memory.forget(jobs)
-        return self.plan(view, memory, jobs, now, brief)
+        return memory.completed(self.plan(view, memory, jobs, now, brief), now, partial(self.choices, view, memory))
 
     def plan(self, view: View, memory: Plan, jobs: Ints, now: int, brief: bool) -> list[Start]:
         """Plan for these jobs, for which nothing is reserved."""
@@ -135,8 +135,10 @@ class SlurmLike(Planning):
         if one_queue and memory.blocked.still(view, jobs) and self.mixed.timeless:
             return []
         rule = PassRule(int(Backfill.NONE), 0, self.nodes == "whole", memory.rule.fit)
-        starts = memory.pass_over(view, jobs, NO_SECOND, now, rule, partial(self.choices, view, memory))
+        choices = partial(self.choices, view, memory)
+        starts = memory.pass_over(view, jobs, NO_SECOND, now, rule, choices)
         memory.blocked.note(view, jobs, len(starts))
+        starts = memory.completed(starts, now, choices)
         return self.by_rule(view, memory, starts)
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:

@@ -255,7 +255,7 @@ def counted_round(
     Parameters
     ----------
     running, brief
-        As of :func:`unrack.policy.discipline.skyline.plan_round.plan_round`.
+        As of :func:`unrack.policy.discipline.skyline.plan_round.planned`.
     terms, aware
         On what terms memory is lent, and what ranks lenders; ``None``: nothing does.
     uses

@@ -45,7 +45,7 @@ class Alone(NamedTuple):
 
     terms: Any  # on which memory is lent (:class:`LendingTerms`); ``None``: it is not
     aware: Any  # ranks lenders; ``None``: nothing does
-    room: PoolAnswer  # for the choice of devices
+    room: PoolAnswer | None  # for the choice of devices
     rule: int  # by which rule devices are chosen
     fit: int  # and nodes that have all memory for them, where others may lend
     # the clusters of pools for servers on tiers of memory, and what servers ask; none: it is another cluster
@@ -61,7 +61,7 @@ class Alone(NamedTuple):
         return pass_servers(*self.servers, *how) if self.servers else pass_over(self.terms, self.aware, *how)
 
     def plan_round(self, line: Any, *how: Any) -> int:
-        """As :func:`unrack.policy.discipline.skyline.plan_round.plan_round`; of these jobs it asks nothing.
+        """As :func:`unrack.policy.discipline.skyline.plan_round.planned`; of these jobs it asks nothing.
 
         ``line``: the devices over time (:mod:`unrack.ledger.devices.line_kernel`); ``None``: no job wants any,
         or it asks about all that do.
@@ -120,8 +120,8 @@ def components_of(view: View, job: int) -> Sequence[int]:
     return view.columns.components.of.get(job, ())
 
 
-def found_together(view: View, job: int, find: Callable[[View, int], Lease | None]) -> Lease | None:
-    """The lease of all components; ``None``: one of them has no place.
+def _before_lacking(view: View, job: int, find: Callable[[View, int], Lease | None]) -> tuple[list[Lease], View, int]:
+    """The leases of the components before the first without a place, what they leave, and that one; -1: all have one.
 
     ``find``: the lease of one on what is free, as of :meth:`unrack.policy.placement.contract.Placement.find`.
     """
@@ -129,24 +129,25 @@ def found_together(view: View, job: int, find: Callable[[View, int], Lease | Non
     for component in components_of(view, job):
         lease = find(left.view, component)
         if lease is None:
-            return None
+            return parts, left.view, component
         left.hold(lease)
         parts.append(lease)
-    return together(job, parts)
+    return parts, left.view, -1
+
+
+def found_together(view: View, job: int, find: Callable[[View, int], Lease | None]) -> Lease | None:
+    """The lease of all components; ``None``: one of them has no place."""
+    parts, _, lacking_one = _before_lacking(view, job, find)
+    return together(job, parts) if lacking_one < 0 else None
 
 
 def why_not_together(
     view: View, job: int, find: Callable[[View, int], Lease | None], why: Callable[[View, int], Reason | None]
 ) -> Reason | None:  # fmt: skip
     """Why the first component without a place has none; ``None``: all have one."""
-    left = Apart(view, job)
-    for component in components_of(view, job):
-        lease = find(left.view, component)
-        if lease is None:
-            reason = why(left.view, component) or Reason(Code.NOT_YET)
-            return reason._replace(what=f"{reason.what}, component {view.job(component).id}".strip())
-        left.hold(lease)
-    return None
+    _, left, component = _before_lacking(view, job, find)
+    reason = (why(left, component) or Reason(Code.NOT_YET)) if component >= 0 else None
+    return reason and reason._replace(what=f"{reason.what}, component {view.job(component).id}".strip())
 
 
 def kind_together(view: View, job: int, kind: Callable[[View, int], object]) -> object:

@@ -49,26 +49,21 @@ def candidates(free: Ints, total: Ints, job: SeenJob) -> Iterator[Candidate]:
 
 
 @dataclass(frozen=True)
-class OnNodes:
-    """A placement on the nodes that a function chooses; see :class:`unrack.policy.placement.contract.Placement`."""
+class OnNodes(Mixed):
+    """On the nodes that a function chooses, with all else that is asked for there.
 
-    # ``place(free, total, job)``, as of a list scheduler. Nodes that are closed to the job have no free cores; where
-    # the rule for memory lends, every other node has the memory that a task asks for.
-    place: Callable[..., Any]
-    mixed: Mixed  # chooses the rest
+    ``own(free, total, job)``: as of a list scheduler. Nodes that are closed to the job have no free cores; where
+    the rule for memory lends, every other node has the memory that a task asks for.
+    """
 
-    timeless: ClassVar[bool] = True
-
-    def begin(self, view: View) -> MixedNotes:
-        """The notes of what chooses the rest."""
-        return self.mixed.begin(view)
+    own: Callable[..., Any] | None = None
 
     def find(self, view: View, notes: MixedNotes, job: int, now: int) -> Lease | None:
         """A lease on the nodes that the function chooses; ``None``: it finds none, or too little else is free there."""
         if components_of(view, job):
             return found_together(view, job, lambda left, one: self.find(left, notes, one, now))
         chosen = self._chosen(view, notes, job, now)
-        return None if chosen is None else self.mixed.on(view, notes, job, now, chosen)
+        return None if chosen is None else self.on(view, notes, job, now, chosen)
 
     def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Itself: what the function looks at is not known."""
@@ -95,7 +90,7 @@ class OnNodes:
 
     def rule(self, notes: MixedNotes) -> str:
         """The name of the function."""
-        return getattr(self.place, "__name__", "own")
+        return getattr(self.own, "__name__", "own")
 
     def why(self, view: View, notes: MixedNotes, job: int, now: int) -> Reason | None:
         """The function finds no nodes, or what the job asks for beside them is not free."""
@@ -108,7 +103,7 @@ class OnNodes:
         if chosen is None:
             claims = claiming(view, job)
             return (None if claims is None else claims.lacks()) or Reason(Code.NO_ROOM, "no nodes by its placement")
-        return why_not_on(self.mixed, view, notes, job, now, chosen)
+        return why_not_on(self, view, notes, job, now, chosen)
 
     def _chosen(self, view: View, notes: MixedNotes, job: int, now: int) -> Lease | None:
         found = (self._chosen_within(view, notes, job, now, claims) for claims in ways(view, job))
@@ -117,13 +112,14 @@ class OnNodes:
     def _chosen_within(
         self, view: View, notes: MixedNotes, job: int, now: int, claims: Claiming | None
     ) -> Lease | None:
-        free, memory = view.columns.free.copy(), self.mixed.memory
+        free, memory = view.columns.free.copy(), self.memory
         if not isinstance(memory, LocalMemory):
             free[0, ~memory.open_nodes(view, notes.memory)] = 0
             free[1] = np.maximum(free[1], view.asks[MEMORY, job] * view.asks[TASKS, job])
         if claims is not None:
             free = np.maximum(claims.narrowed(free), 0)
-        return checked_lease(self.place, self.place(free, view.total, view.job(job)), job, view, now)
+        assert self.own is not None
+        return checked_lease(self.own, self.own(free, view.total, view.job(job)), job, view, now)
 
 
 def why_not_on(mixed: Mixed, view: View, notes: MixedNotes | None, job: int, now: int, chosen: Lease) -> Reason | None:
@@ -190,7 +186,8 @@ class AnyResource:
     @cached_property
     def placement(self) -> Any:
         """Where jobs go that ask for more than nodes, on nodes of the user's choice where a function says so."""
-        return self.mixed if isinstance(self.place, str) else OnNodes(self.place, self.mixed)
+        own, mixed = self.place, self.mixed
+        return mixed if isinstance(own, str) else OnNodes(memory=mixed.memory, whole=mixed.whole, own=own)
 
     def notes(self, view: View, memory: Any) -> Any:
         """What the placement remembers; ``None`` while nothing was ever chosen, and there are no pools."""

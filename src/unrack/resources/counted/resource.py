@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, model_validator
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import Strict, validated
+from unrack.resources.checked import Names, Strict, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, no_room
 from unrack.resources.numbers import ranges
 from unrack.resources.use import Kept, Measured, Metric, Table, use_of, use_tables
@@ -96,7 +96,7 @@ class CounterFile(Strict):
     per: Literal["cluster", "rack", "node"] = "cluster"
     # Per node: those that have it, as of partitions; default: all with cores. Several tables of a name are of nodes
     # with unlike amounts.
-    nodes: list[str] | None = None
+    nodes: Names | None = None
     # What asks for the amount of the job's column: the whole ``"job"``, once (of a counter per rack or node: once in
     # each where it runs), or every ``"task"``. Default: ``"job"`` per cluster, else ``"task"``.
     asked_by: Literal["job", "task"] | None = None
@@ -211,6 +211,10 @@ class Counters(Usual):
             return None
         zero = np.zeros(1, np.int64)
         return self.claims(asked, zero, np.array([tasks]), zero)
+
+    def adds_up(self, asked: Ints) -> bool:
+        """What tasks ask for does; of what jobs ask for, there may be as many."""
+        return self.once.isdisjoint(name for name, some in zip(self.quantities, asked, strict=True) if some)
 
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED

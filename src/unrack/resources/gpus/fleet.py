@@ -163,6 +163,12 @@ class Fleet(Usual):
             found &= np.isin(np.arange(len(fit)), nodes[tasks > 0])
         return found
 
+    def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
+        """Whether there are whole GPUs for so many tasks, wherever a job may have its own."""
+        ask = ask_of(asked, 1, 0, 0)
+        alone = ask.together or ask.apart or ask.slices or ask.min_utility
+        return not alone and bool((self.fit(ask._replace(milli=WHOLE), total) >= full).all())
+
     def one_node(self, asked: Ints) -> bool:
         """Whether the job asks for all tasks on one machine."""
         return bool(asked[TOGETHER])

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -18,6 +17,7 @@ import polars as pl
 
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Floats
+from unrack.resources.use import csv_of
 
 _PREFIX = "bvlc_"
 _OTHER_NAMES = {"reference_caffenet": "cafferef"}
@@ -140,13 +140,7 @@ def read_profiles(name: str, where: str) -> Profiles:
         return NO_PROFILES
     if name in BUILT_IN:
         return BUILT_IN[name]()
-    path = Path(name).expanduser()
-    if not path.is_file():
-        raise ClusterError(where, repr(name), f"{', '.join(BUILT_IN)}, or a file that exists")
-    try:
-        table = pl.read_csv(path, infer_schema_length=None)
-    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
-        raise ClusterError(where, f"{name}: {str(error).splitlines()[0]}", "a CSV file") from None
+    table = csv_of(name, BUILT_IN, where)
     try:
         if set(TIMES) <= set(table.columns):
             return _from_times(table, name)

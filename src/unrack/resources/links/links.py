@@ -64,6 +64,10 @@ class Links(Usual):
         where = np.flatnonzero(load)
         return np.stack([where, load[where]], axis=1)
 
+    def adds_up(self, asked: Ints) -> bool:
+        """What tasks send does; where devices sit is not known."""
+        return not asked[REMOTE_MB_S]
+
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: nothing at home; what it sends at both ends, and over two uplinks between racks."""
         each, at = int(asked[REMOTE_MB_S]), nodes[:, None]

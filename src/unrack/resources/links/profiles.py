@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-
-import polars as pl
 
 from unrack.errors import ClusterError
+from unrack.resources.use import csv_of
 
 COLUMNS = ("application", "alone", "beside")
 """Columns of a file of profiles: a name, and two shares of the run time in per cent."""
@@ -55,13 +53,7 @@ def read_profiles(given: str | Mapping[str, tuple[float, float]], where: str) ->
         return Profiles({})
     if given in BUILT_IN:
         return Profiles(BUILT_IN[given])
-    path = Path(given).expanduser()
-    if not path.is_file():
-        raise ClusterError(where, repr(given), f"{', '.join(BUILT_IN)}, or a file that exists")
-    try:
-        table = pl.read_csv(path, infer_schema=False)
-    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
-        raise ClusterError(where, f"{given}: {str(error).splitlines()[0]}", "a CSV file") from None
+    table = csv_of(given, BUILT_IN, where, as_text=True)
     if set(table.columns) != set(COLUMNS):
         raise ClusterError(where, f"{given} with the columns {', '.join(table.columns)}", ", ".join(COLUMNS))
     found: dict[str, tuple[float, float]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -40,10 +40,14 @@ class LinkResource(UsualResource):
         return Links(read_keys(table, where), nodes, where)
 
     def measure(self, run: Measured) -> dict[str, float | None]:
-        """How much of links and uplinks was claimed."""
-        carried = run.installed.capacity.tolist()
-        places = {place.name: (place.quantity, each) for place, each in zip(run.installed.places, carried, strict=True)}
-        return measures(places, run.claims, run.start_s, run.end_s)
+        """How much of links and uplinks was claimed; ``None`` over a window of no time, or where there are none."""
+        values: dict[str, float | None] = {}
+        carries = [*zip(run.installed.places, run.installed.capacity.tolist(), strict=True)]
+        for quantity, stem in ((LINK, "links"), (UPLINK, "uplinks")):
+            own = {place.name: each for place, each in carries if place.quantity == quantity}
+            use = use_of(own, run.claims.filter(pl.col("quantity") == quantity), run.start_s, run.end_s)
+            values |= {f"used_{stem}": use.used, f"peak_{stem}": use.peak}
+        return values
 
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """Load by policy and over time, of links and of uplinks where there are any."""
@@ -62,25 +66,3 @@ class LinkResource(UsualResource):
         from unrack.resources.links.slowdown import LinkSpeeds
 
         return LinkSpeeds.of(cluster, jobs)
-
-
-def measures(
-    places: Mapping[str, tuple[str, int]], claims: pl.DataFrame, start_s: float, end_s: float
-) -> dict[str, float | None]:
-    """Every metric; ``None`` over a window that lasts no time, or where there are no uplinks.
-
-    ``places``: name of a place → its quantity, and what it carries.
-
-    Examples
-    --------
-    >>> claims = pl.DataFrame({"place": ["a", "b"], "quantity": ["mb_s"] * 2, "start_s": [0.0, 0.0],
-    ...                        "end_s": [4.0, 8.0], "amount": [50, 100]})
-    >>> measures({"a": ("mb_s", 100), "b": ("mb_s", 100)}, claims, 0.0, 8.0)
-    {'used_links': 0.625, 'peak_links': 1.0, 'used_uplinks': None, 'peak_uplinks': None}
-    """
-    values: dict[str, float | None] = {}
-    for quantity, stem in ((LINK, "links"), (UPLINK, "uplinks")):
-        carried = {name: each for name, (of, each) in places.items() if of == quantity}
-        use = use_of(carried, claims.filter(pl.col("quantity") == quantity), start_s, end_s)
-        values |= {f"used_{stem}": use.used, f"peak_{stem}": use.peak}
-    return values

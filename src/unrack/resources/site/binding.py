@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from unrack.resources.contract import Place
 from unrack.resources.recurring import Recurring
 from unrack.resources.site.features import features_in, ways_of
 from unrack.resources.site.installed import Site
-from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile
+from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile, ReservationFile
 from unrack.resources.site.open_limits import OpenLimit, nearest
 from unrack.resources.site.quotas import Quota
 from unrack.resources.site.wheres import Counts, Said, Where, Whose, listed
@@ -43,12 +44,10 @@ class Binding:
         self.quotas: dict[str, list[Quota]] = {one.name: [] for one in site.file.queues}
         for quota in site.quotas:
             self.quotas[quota.queue].append(quota)
-        self._rules: dict[tuple[str, ...], list[OpenLimit]] = {}
-        self._bounds_of: dict[tuple[str, str, str], list[tuple[str, Bounded]]] = {}
-        self._faults: dict[str, str] = {}
-        self._lists: dict[str, tuple[str, str, str]] = {}  # of nodes
-        self._says_nothing: dict[Where, bool] = {}
-        self._open: dict[Where, Bools] = {}
+        self._rules_of, self._bounds_of = cache(self._rules_on), cache(self._bounds_on)
+        self._fault, self._open_to = cache(self._fault_of), cache(self._nodes_of)
+        self._nodes = cache(lambda text: listed(text, site.cluster_nodes))
+        self._anywhere = cache(lambda where: site.is_anywhere(site.ways_there(where)))  # whether that says nothing
         by = "" if site.file.preempt is None else site.file.preempt.by
         count = len(said.tasks)
         self.where, self.counts, self.whose = np.zeros((3, count), np.int64)
@@ -80,21 +79,13 @@ class Binding:
         places = [place for _, place in self.places.values()]
         return self.site.bound(tuple(self.wheres), tuple(self.rows), places, tuple(self.owners))
 
-    def _anywhere(self, where: Where) -> bool:
-        """Whether that says nothing."""
-        if where not in self._says_nothing:
-            self._says_nothing[where] = self.site.is_anywhere(self.site.ways_there(where))
-        return self._says_nothing[where]
-
-    def _open_to(self, where: Where) -> Bools:
+    def _nodes_of(self, where: Where) -> Bools:
         """bool[nodes]: where a job may run."""
-        if where not in self._open:
-            try:
-                ways = self.site.ways_there(where)
-            except ClusterError:
-                ways = ()
-            self._open[where] = np.logical_or.reduce([way.nodes for way in ways] or [~self.site.computing])
-        return self._open[where]
+        try:
+            ways = self.site.ways_there(where)
+        except ClusterError:
+            ways = ()
+        return np.asarray(np.logical_or.reduce([way.nodes for way in ways] or [~self.site.computing]))
 
     def _whose(self, job: int, where: Where) -> Whose:
         """What decides when it is its turn."""
@@ -175,47 +166,42 @@ class Binding:
                 return f"{one.places[0][0]}: {one.most} with all that it may borrow, and it asks for {amount}"
         return ""
 
-    def _nodes(self, text: str) -> tuple[str, str, str]:
-        """As :func:`listed`."""
-        if text not in self._lists:
-            self._lists[text] = listed(text, self.site.cluster_nodes)
-        return self._lists[text]
-
-    def _fault(self, features: str) -> str:
+    def _fault_of(self, features: str) -> str:
         """What is wrong with features, in words; ``""``: nothing."""
-        if not features:
-            return ""
-        if features not in self._faults:
-            site = self.site
-            unknown = [name for name in features_in(features) if name not in site.features]
-            found = f"feature {unknown[0]!r}, which no node has" if unknown else ""
-            try:
-                ways_of(features, site.features, len(site.computing))
-            except ValueError as wrong:
-                found = f"{features!r} is not {wrong}"
-            self._faults[features] = found
-        return self._faults[features]
+        site = self.site
+        unknown = [name for name in features_in(features) if name not in site.features] if features else []
+        try:
+            ways_of(features, site.features, len(site.computing)) if features else ()
+        except ValueError as wrong:
+            return f"{features!r} is not {wrong}"
+        return f"feature {unknown[0]!r}, which no node has" if unknown else ""
 
     def _closed(self, job: int, name: str) -> str:
         """Why a job may not run in a partition; ``""``: it may."""
         said, part = self.said, self.site.partitions.get(name)
         if part is None:
             return f"partition {name!r}, which the cluster does not have"
-        what, account = f"partition {name}", said.account[job]
+        what = f"partition {name}"
         if not part.open:
             return f"{what} is not open"
         if part.hours and not self._ends_in(job, part.hours):
             return f"{what} is not open for as long as it asks for, from its submission on"
-        lineage = set(self._lineage(account))
-        if (part.accounts is not None and not lineage & set(part.accounts)) or lineage & set(part.denied_accounts):
-            return f"{what} is not for account {account!r}"
-        if part.users is not None and said.user[job] not in part.users:
-            return f"{what} is not for user {said.user[job]!r}"
+        if why := self._barred(job, part, what):
+            return why
         if part.qos is not None and said.qos[job] not in part.qos:
             return f"{what} is not for quality of service {said.qos[job]!r}"
         if (queue := self._queue(job)) is not None and (why := self._over_quota(job, queue, name)):
             return why
         return self._bounds(job, part, what)
+
+    def _barred(self, job: int, of: PartitionFile | ReservationFile, what: str) -> str:
+        """Why a job may not use what is for some users and accounts; ``""``: it may."""
+        user, account = self.said.user[job], self.said.account[job]
+        lineage, denied = set(self._lineage(account)), of.denied_users if isinstance(of, ReservationFile) else ()
+        if (of.accounts is not None and not lineage & set(of.accounts)) or lineage & set(of.denied_accounts):
+            return f"{what} is not for account {account!r}"
+        other = user in denied or (of.users is not None and user not in of.users)
+        return f"{what} is not for user {user!r}" if other else ""
 
     def _bounds(self, job: int, part: PartitionFile, what: str) -> str:
         tasks, cores = int(self.said.tasks[job]), int(self.said.cores[job])
@@ -257,11 +243,8 @@ class Binding:
         what = f"reservation {name}"
         if one.maintenance:
             return f"{what} is for maintenance"
-        user, lineage = said.user[job], set(self._lineage(said.account[job]))
-        if (one.users is not None and user not in one.users) or user in one.denied_users:
-            return f"{what} is not for user {user!r}"
-        if (one.accounts is not None and not lineage & set(one.accounts)) or lineage & set(one.denied_accounts):
-            return f"{what} is not for account {said.account[job]!r}"
+        if why := self._barred(job, one, what):
+            return why
         if one.flex:
             return f"{what} is over before it came" if one.windows_us[-1][1] <= said.submit_us[job] else ""
         if said.request_us[job] > one.duration:
@@ -284,9 +267,7 @@ class Binding:
         key = said.user[job], said.account[job], said.qos[job]
         if key[2] and self.qos and key[2] not in self.qos and not self.site.open:  # of one that is open Slurm says so
             return f"quality of service {key[2]!r}, which the cluster does not have"
-        if key not in self._bounds_of:
-            self._bounds_of[key] = self._bounds_on(*key)
-        for what, bound in self._bounds_of[key]:
+        for what, bound in self._bounds_of(*key):
             if why := self._over(job, bound, what, nearer):
                 return why
             if file.nearest_limits:
@@ -373,27 +354,16 @@ class Binding:
             return int(self.tasks[job] * (self.cores if measure == "cores" else self.mb)[job])
         return int(said.totals[measure][job]) if measure in said.totals else 0
 
-    def _rules_of(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[OpenLimit]:
-        key = (user, account, qos, *partitions)
-        if key in self._rules:
-            return self._rules[key]
-        site = self.site
-        rules = [OpenLimit(limit, "site") for limit in site.file.limits]
-        only = len(partitions) == 1
+    def _rules_on(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[OpenLimit]:
+        """The limits that a job counts for."""
+        *own, (_, everywhere) = self._bounds_of(user, account, qos)
+        rules = [OpenLimit(limit, "site") for limit in everywhere.limits]
         for name in partitions:
-            found = site.partitions[name].limits
-            rules += [OpenLimit(limit, f"partition {name}", "" if only else name) for limit in found]
-        if qos in self.qos:
-            rules += [OpenLimit(limit, f"quality of service {qos}") for limit in self.qos[qos].limits]
-        for name in self._lineage(account):
-            if name in self.accounts:
-                rules += [OpenLimit(limit, f"account {name}") for limit in self.accounts[name].limits]
-                for one in self.accounts[name].users if name == account else ():
-                    if one.name == user:
-                        rules += [OpenLimit(limit, f"user {user} in account {name}") for limit in one.limits]
-        rules = [rule for rule in rules if rule.file.per != "job"]
-        self._rules[key] = nearest(rules) if site.file.nearest_limits else rules
-        return self._rules[key]
+            found = self.site.partitions[name].limits
+            rules += [OpenLimit(limit, f"partition {name}", "" if len(partitions) == 1 else name) for limit in found]
+        rules += [OpenLimit(limit, what) for what, bound in own for limit in bound.limits]
+        several = [rule for rule in rules if rule.file.per != "job"]
+        return nearest(several) if self.site.file.nearest_limits else several
 
 
 def _row(found: Mapping[tuple[int, str], int]) -> Counts:

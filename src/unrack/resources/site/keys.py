@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from unrack.resources.checked import Strict
+from unrack.resources.checked import Names, Strict, parted
 from unrack.resources.recurring import Recurring, Time
 from unrack.resources.site.features import features_in
 from unrack.units import DAY_US, memory_mb, quantity
@@ -15,7 +17,6 @@ MEASURES = ("jobs", "cores", "nodes", "tasks", "memory")
 """What a limit may be of, beside ``KIND.QUANTITY`` of devices and resources."""
 WEIGHED = ("cores", "memory_gb", "nodes")
 """Of what a job asks there may be weights, beside ``KIND.QUANTITY``."""
-PER = ("all", "user", "account", "job")
 Mode = Literal["requeue", "cancel", "checkpoint", "suspend", "off"]
 """What becomes of a job that is preempted: it waits and begins again, is gone, waits and goes on, stands still with all
 but its cores; or it never is."""
@@ -64,6 +65,15 @@ def _numbers(value: object) -> object:
     return [_whole(one) for one in (value if isinstance(value, list) else [value])]
 
 
+def _circle(following: Mapping[str, Sequence[str]]) -> str:
+    """A circle of names, of which each follows the one before; ``""``: there is none."""
+    try:
+        TopologicalSorter(following).prepare()
+    except CycleError as found:
+        return " → ".join(reversed(found.args[1]))
+    return ""
+
+
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
 Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], BeforeValidator(_weights)]
 Weight = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**32)]
@@ -93,15 +103,15 @@ class PartitionFile(Bounded):
     """A ``[[site.partitions]]`` table: nodes that jobs may ask for by one name. Partitions may overlap."""
 
     # node numbers, racks, domains or names such as ``["0-15", "rack3", "n[17-20]"]``; default: every node with cores
-    nodes: list[str] | None = None
+    nodes: Names | None = None
     default: bool = False  # whether jobs that name no partition run here
     tier: Whole = 1  # jobs of a higher tier go first, before anything else counts, under ``order=multifactor``
     priority: Whole = 1  # the partition's factor of the priority of jobs
     # who may run here: names of accounts and qualities of service; default: all; ``denied_accounts``: who may not
-    accounts: list[str] | None = None
-    denied_accounts: list[str] = Field(default_factory=list)
-    users: list[str] | None = None
-    qos: list[str] | None = None
+    accounts: Names | None = None
+    denied_accounts: Names = Field(default_factory=list)
+    users: Names | None = None
+    qos: Names | None = None
     min_nodes: Whole = 0  # the fewest and the most tasks of a job, each on a node of its own
     max_nodes: Whole | None = None
     # whether a job has its nodes to itself: Slurm's ``OverSubscribe=EXCLUSIVE``
@@ -123,7 +133,7 @@ class QosFile(Bounded):
 
     priority: Whole = 0  # its factor of the priority of jobs
     usage_factor: float = Field(default=1.0, ge=0)  # how often what its jobs use counts as used
-    preempts: list[str] = Field(default_factory=list)  # qualities of service, the jobs of which its own may preempt
+    preempts: Names = Field(default_factory=list)  # qualities of service, the jobs of which its own may preempt
     preempt_mode: Mode | None = None  # what becomes of its jobs when they are preempted; default: as the site says
 
 
@@ -156,6 +166,7 @@ class UserFile(Strict):
 
 
 def _users(value: object) -> object:
+    value = parted(value)
     return [{"name": one} if isinstance(one, str) else one for one in value] if isinstance(value, list) else value
 
 
@@ -191,7 +202,7 @@ class QueueFile(Strict):
     """A ``[[site.queues]]`` table: jobs that ask for it by name share quotas, and may borrow within a cohort."""
 
     name: str = Field(min_length=1)
-    also: list[str] = Field(default_factory=list)  # other names of it, such as ``"team-a/batch"``
+    also: Names = Field(default_factory=list)  # other names of it, such as ``"team-a/batch"``
     cohort: str = ""  # the queues that lend to each other; default: none
     quotas: list[QuotaFile] = Field(default_factory=list)
     default: bool = False  # whether jobs that name no queue are its own
@@ -227,7 +238,7 @@ class ReservationFile(Recurring):
     """
 
     name: str = Field(min_length=1)
-    nodes: Annotated[list[str], Field(min_length=1)] | None = None  # as of partitions; default: none, beside licences
+    nodes: Annotated[Names, Field(min_length=1)] | None = None  # as of partitions; default: none, beside licences
     # how many cores are kept of each of its nodes, or of each node of every entry of ``nodes``; default: whole nodes
     cores: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), BeforeValidator(_numbers)] | None = None
     # counters of the whole cluster (``[[counted]]``) → how much is kept of each
@@ -237,10 +248,10 @@ class ReservationFile(Recurring):
     # its jobs may start before it begins, run beyond its end, and use other nodes
     flex: bool = False
     # Who may use it, and who may not; default: all who ask for it. ``maintenance``: none.
-    users: list[str] | None = None
-    denied_users: list[str] = Field(default_factory=list)
-    accounts: list[str] | None = None
-    denied_accounts: list[str] = Field(default_factory=list)
+    users: Names | None = None
+    denied_users: Names = Field(default_factory=list)
+    accounts: Names | None = None
+    denied_accounts: Names = Field(default_factory=list)
     maintenance: bool = False
 
     @model_validator(mode="after")
@@ -295,7 +306,7 @@ class SiteFile(Strict):
 
     partitions: list[PartitionFile] = Field(default_factory=list)
     # feature → the nodes that have it, as of partitions
-    features: dict[str, list[str]] = Field(default_factory=dict)
+    features: dict[str, Names] = Field(default_factory=dict)
     qos: list[QosFile] = Field(default_factory=list)
     accounts: list[AccountFile] = Field(default_factory=list)
     limits: list[LimitFile] = Field(default_factory=list)  # of all jobs
@@ -334,16 +345,11 @@ class SiteFile(Strict):
         for queue in self.queues:
             if odd := [quota.flavour for quota in queue.quotas if quota.flavour not in flavours]:
                 raise ValueError(f"flavours of queue {queue.name} that are partitions, not {odd[0]!r}")
-        known = {one.name: one.parent for one in self.accounts}
-        for name in known:
-            seen, parent = {name}, known[name]
-            while parent:
-                if parent not in known:
-                    raise ValueError(f"accounts with parents that there are, not {parent!r}")
-                if parent in seen:
-                    raise ValueError(f"accounts that are not their own parents, not {name!r}")
-                seen.add(parent)
-                parent = known[parent]
+        known = {one.name: [one.parent] if one.parent else [] for one in self.accounts}
+        if odd := [parent for above in known.values() for parent in above if parent not in known]:
+            raise ValueError(f"accounts with parents that there are, not {odd[0]!r}")
+        if circle := _circle(known):
+            raise ValueError(f"accounts that are not their own parents, not {circle}")
         for partition in self.partitions:
             for key, there in (("accounts", set(known)), ("qos", {one.name for one in self.qos})):
                 for name in getattr(partition, key) or ():
@@ -369,19 +375,6 @@ class SiteFile(Strict):
             for other in others:
                 if other not in preempts:
                     raise ValueError(f"preempts of {name} that there are, not {other!r}")
-        path: list[str] = []
-        safe: set[str] = set()
-
-        def follow(name: str) -> None:
-            if name in path:
-                circle = " → ".join([*path[path.index(name) :], name])
-                raise ValueError(f"qualities of service that do not preempt each other in a circle, not {circle}")
-            if name not in safe:
-                path.append(name)
-                for other in preempts[name]:
-                    follow(other)
-                safe.add(path.pop())
-
-        for name in preempts:
-            follow(name)
+        if circle := _circle(preempts):
+            raise ValueError(f"qualities of service that do not preempt each other in a circle, not {circle}")
         return self

@@ -64,24 +64,22 @@ def quotas_of(queues: Sequence[QueueFile]) -> list[Quota]:
     ValueError
         More than ``MOST_KEPT`` queues of a cohort keep something of the same for themselves.
     """
+    rows = [
+        ((queue.cohort or f" {queue.name}", quota.flavour, measure),
+         _Member(queue.name, nominal, quota.borrow.get(measure), max(0, nominal - quota.lend.get(measure, nominal))))
+        for queue in queues
+        for quota in queue.quotas
+        for measure, nominal in quota.nominal.items()
+    ]  # fmt: skip
     cohorts: dict[tuple[str, str, str], list[_Member]] = {}
-    for queue in queues:
-        for quota in queue.quotas:
-            for measure, nominal in quota.nominal.items():
-                key = queue.cohort or f" {queue.name}", quota.flavour, measure
-                kept = max(0, nominal - quota.lend.get(measure, nominal))
-                own = _Member(queue.name, nominal, quota.borrow.get(measure), kept)
-                cohorts.setdefault(key, []).append(own)
-    shared = {key: _shared_places(key, members) for key, members in cohorts.items()}
-    found = []
-    for queue in queues:
-        for quota in queue.quotas:
-            for measure, nominal in quota.nominal.items():
-                key = queue.cohort or f" {queue.name}", quota.flavour, measure
-                most = next(_most(one, cohorts[key]) for one in cohorts[key] if one.queue == queue.name)
-                own_place = place_name(measure, f"queue {queue.name}", quota.flavour), most
-                rest = [(name, amount) for name, amount, members in shared[key] if queue.name in members]
-                found.append(Quota(queue.name, quota.flavour, measure, nominal, most, (own_place, *rest)))
+    for key, own in rows:
+        cohorts.setdefault(key, []).append(own)
+    shared, found = {key: _shared_places(key, members) for key, members in cohorts.items()}, list[Quota]()
+    for key, own in rows:
+        (_, flavour, measure), most = key, _most(own, cohorts[key])
+        rest = [(name, amount) for name, amount, members in shared[key] if own.queue in members]
+        places = (place_name(measure, f"queue {own.queue}", flavour), most), *rest
+        found.append(Quota(own.queue, flavour, measure, own.nominal, most, places))
     return found
 
 

@@ -15,7 +15,8 @@ from unrack.reasons import Code, Reason
 from unrack.resources.checked import Strict, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Usual, UsualResource, no_room
 from unrack.resources.grid import Grid
-from unrack.resources.use import Kept, Table, rows_by_policy
+from unrack.resources.use import Kept, Table, ends_of, rows_by_policy
+from unrack.steps import held_between
 
 MOST_PLACES = 20_000_000
 """Groups × nodes."""
@@ -68,17 +69,12 @@ def at_the_limit(claims: pl.DataFrame) -> pl.DataFrame:
     >>> at_the_limit(claims).sort("place").rows()
     [('a', False), ('b', True)]
     """
-    lasting = claims.filter(pl.col("end_s") > pl.col("start_s"))
-    least = lasting.group_by("place").agg(pl.col("amount").min().alias("least"))
-    steps = pl.concat(
-        [
-            lasting.select("place", pl.col("start_s").alias("when"), pl.col("amount").alias("change")),
-            lasting.select("place", pl.col("end_s").alias("when"), -pl.col("amount").alias("change")),
-        ]
-    ).sort("place", "when", "change")  # a job that ends gives back before another starts
-    level = steps.with_columns(held=pl.col("change").cum_sum().over("place"))
-    peaks = level.group_by("place").agg(pl.col("held").max().alias("peak")).join(least, on="place")
-    return peaks.select("place", full=pl.col("peak") + pl.col("least") > WHOLE)
+    lasting = claims.filter(pl.col("end_s") > pl.col("start_s")).sort("start_s")
+    found = [
+        (place, int(held_between(own, *ends_of(own))[1].max()) + int(own["amount"].to_numpy().min()) > WHOLE)
+        for (place,), own in lasting.partition_by("place", as_dict=True).items()
+    ]
+    return pl.DataFrame(found, {"place": pl.String, "full": pl.Boolean}, orient="row")
 
 
 class Limits(Usual):
@@ -111,6 +107,10 @@ class Limits(Usual):
         on_each = self._on_each(nodes, tasks)
         at = np.flatnonzero(on_each)
         return np.stack([self._first(asked) + at, on_each[at] * share(int(asked[MOST]))], axis=1)
+
+    def adds_up(self, asked: Ints) -> bool:
+        """Shares do."""
+        return True
 
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED

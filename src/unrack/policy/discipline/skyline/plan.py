@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
@@ -51,14 +52,16 @@ from unrack.policy.discipline.skyline.columns import (
 )
 from unrack.policy.discipline.skyline.grouping import Grouped
 from unrack.policy.discipline.skyline.kept import carry_levels, keep_levels
-from unrack.policy.discipline.skyline.plan_round import plan_round
 from unrack.policy.discipline.skyline.room import more_room, room_for_reserved, steps_to_look_at
 from unrack.policy.discipline.skyline.shifts import Shifted
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
+from unrack.policy.placement.alone import Alone
+from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
-from unrack.view import AssumedRun, DeviceLine, View
+from unrack.view import AssumedRun, DeviceLine, Draft, View
 from unrack.workload.job import ESTIMATE
 
+NODES_ALONE = Alone(None, None, None, -1, 0)  # nothing else is chosen in kernels
 FEW_ROUNDS = 1000
 """So many are done before the kernel that keeps levels would be compiled."""
 
@@ -67,11 +70,30 @@ FEW_ROUNDS = 1000
 class Plan(Grouped):
     """Reservations, and rounds of a plan."""
 
+    completes: bool = True  # what is ample is chosen when a job starts
+
     def round(self, view: View, jobs: Ints, now: int, what: PlanRound, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those with a reservation for now."""
         self.look(view)
         jobs = self.regroup(view, jobs)
         return self._round(view, jobs, now, view.running_count, what, choices)
+
+    def completed(self, starts: list[Start], now: int, choices: Chooser) -> list[Start]:
+        """The starts with what is ample on their nodes; a job that finds too little after all is looked at again."""
+        if not any(start.lease.job in self.ample for start in starts):
+            return starts
+        made, found = choices(now, False), list[Start]()
+        draft, placement = Draft(made.view, now), cast(Any, made.placement)
+        for start in starts:
+            lease, rule = start.lease, start.rule
+            if lease.job in self.ample:
+                own = placement.on(draft.view, made.notes, lease.job, now, lease._replace(claims=NO_CLAIMS))
+                if own is None:
+                    continue
+                lease, rule = lease._replace(shares=own.shares, claims=own.claims), made.rule()
+            draft.start(lease)
+            found.append(start._replace(lease=lease, rule=rule))
+        return found
 
     def _round(self, view: View, jobs: Ints, now: int, running: int, what: PlanRound, choices: Chooser) -> list[Start]:
         cursor = self.columns.cursor
@@ -79,7 +101,7 @@ class Plan(Grouped):
         self.rounds += 1
         keeps = self.keeps and not what.brief
         how = jobs, now, running, *self.rule, *what
-        made, line = self._begun(jobs, now, what, choices), None
+        made, line, alone = self._begun(jobs, now, what, choices), None, NODES_ALONE
         if cursor[KEPT] and not keeps:  # a job asks for a choice now
             cursor[KEPT] = cursor[FROM] = 0
             self.columns.grown[:] = NEVER_US
@@ -91,9 +113,7 @@ class Plan(Grouped):
                 made = made or choices(now, what.trust)
                 line = made.timeline if in_kernel else None
                 alone = made.alone if self.lends else made.alone.without_loans
-                count = alone.plan_round(None if line is None else line.columns.kernel, *how, self.columns.kernel)
-            else:
-                count = plan_round(*how, self.columns.kernel)
+            count = alone.plan_round(None if line is None else line.columns.kernel, *how, self.columns.kernel)
             if count >= 0:
                 break
             if count == CHOOSE:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unrack.jit import compiled, inlined
+from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_US, CPU, MEM
 from unrack.ledger.holding import first_at_least
@@ -69,7 +69,6 @@ from unrack.policy.discipline.skyline.steps import (
     book,
     cores_left,
     fits_at,
-    fits_together,
     only_cores,
     slots_for,
     step_at,
@@ -147,7 +146,6 @@ def keep(
         if claims > new_claims.shape[0]:
             return short_of(cursor, CLAIMED), 0, 0
         stays = fits_at(sky, steps, begins, length, slots, old)
-        stays = stays and (sky.may_lend.shape[0] == 0 or fits_together(sky, steps, begins, length, old))
         if owner != 0:
             steps = book_windows(now, abs(owner), True, slots, steps, -1, sky)
         if not stays:
@@ -205,11 +203,8 @@ def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
     return fits_in(level, 0, groups, slots, asked, fixed, mb, sky.may_lend)
 
 
-@compiled
-def plan_round(
-    order: Ints, now: int, running: int, grain: int, whole: bool, fit: int, compress: int, trust: bool, brief: bool,
-    sky: Any,
-) -> int:  # fmt: skip
+@inlined
+def planned(order: Ints, now: int, running: int, rule: PlanRule, what: PlanRound, sky: Any) -> int:
     """Plan for the jobs of ``order`` and choose those that start now.
 
     Reservations kept from an earlier round stay where they are if that is still possible; other jobs get the earliest
@@ -220,7 +215,7 @@ def plan_round(
     ----------
     running
         How many jobs run.
-    grain, whole, fit, compress, trust, brief
+    rule, what
         As of :class:`unrack.policy.discipline.skyline.columns.PlanRule` and ``PlanRound``.
     sky
         :class:`unrack.policy.discipline.skyline.columns.PlanColumns`. Read and written: reservations by job; written:
@@ -233,12 +228,6 @@ def plan_round(
         How many jobs start; NO_ROOM: the columns are to be made larger, and the round begun again; CHOOSE: a choice is
         to be made, for the job and the step that the cursor says, of what ``low`` says is free.
     """
-    return planned(order, now, running, PlanRule(grain, whole, fit), PlanRound(compress, trust, brief), sky)
-
-
-@inlined
-def planned(order: Ints, now: int, running: int, rule: PlanRule, what: PlanRound, sky: Any) -> int:
-    """As :func:`plan_round`."""
     grain, whole, fit = rule.grain, rule.whole, rule.fit
     compress, trust, brief = what.compress, what.trust, what.brief
     times, level, low, turn, cursor = sky.times, sky.level, sky.low, sky.turn, sky.cursor

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import grown, grown_rows
+from unrack.ledger.columns import CPU, grown, grown_rows
 from unrack.ledger.jobs import FINISHED, REJECTED
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
@@ -20,8 +20,10 @@ from unrack.ledger.lease import Lease
 from unrack.ledger.memory.use import as_rows
 from unrack.ledger.promises import Promise, PromisedRows, Promises
 from unrack.policy.discipline.skyline.columns import (
+    CHOICE,
     KEPT,
     LEDGER,
+    LENT,
     Grain,
     PlanColumns,
     PlanRule,
@@ -35,7 +37,7 @@ from unrack.policy.discipline.skyline.columns import (
 )
 from unrack.policy.discipline.skyline.room import columns_for
 from unrack.policy.discipline.skyline.starting import first_due
-from unrack.policy.placement.claiming import claims_anywhere, claims_at_least
+from unrack.policy.placement.claiming import claims_anywhere, claims_at_least, nodes_of_its_own
 from unrack.policy.placement.lent_memory import FITS
 from unrack.resources.places import NO_CLAIMS
 from unrack.units import NEVER_US
@@ -88,6 +90,8 @@ class Reserved:
     lends: bool = False  # whether memory may be that of other nodes
     only_lent: bool = False  # whether nodes and memory can be chosen without all else
     in_kernel: bool = False  # whether nodes, memory and devices can be chosen in a kernel
+    completes: bool = False  # whether what is ample is chosen when a job starts, and not before
+    ample: set[int] = field(default_factory=set)  # jobs that find all that depends on where they run, wherever they do
     modelled: bool = False  # whether one of them asks for devices on which jobs slow each other down
     noted: dict[str, Any] = field(default_factory=dict)  # of orders: a :data:`unrack.policy.orders.Noted`
     # reservations that hold devices, or of several components
@@ -220,11 +224,15 @@ class Reserved:
             lent = self.only_lent and (some | self.rule.whole)
             self.chosen, wants[first : self.known] = True, np.where(lent, Wants.LENT, self._elsewhere)
             return
-        status = view.status[first:].tolist()
-        for job in (first + i for i, of in enumerate(status) if of not in (FINISHED, REJECTED)):
+        status, completes = view.status[first:], self.completes and (self.only_lent if self.lends else not self.every)
+        for job in (first + np.flatnonzero((status != FINISHED) & (status != REJECTED))).tolist():
             asks = devices is not None and devices.asks(job)
             claims, several = claims_anywhere(view, job, own), job in view.columns.components.of
             kept = 0 if claims is not None or asks or several else self._claims_cores(view, job)
+            chooses = completes and (asks or claims is None) and not (several or kept)
+            if chooses and (ample := self._beside_ample(view, job, own)) is not None:
+                self.ample.add(job)
+                asks, claims = False, ample
             if kept:
                 wants[job], self.columns.kept_of[job] = Wants.CLAIMS, kept
             elif asks or claims is None or several or self.every:
@@ -244,6 +252,19 @@ class Reserved:
 
         if self.chosen and self.columns.kept_of.any():  # in a pass in which some are chosen all of these are
             wants[self.columns.kept_of > 0], self.columns.kept_of[:] = Wants.CHOICE, 0
+        new = wants[: self.known]
+        if self.ample and ((new >= CHOICE) & (new != LENT)).any():  # these choose among what the others hold
+            self.completes, self.lost, self.ample = False, self.lost or min(self.ample) < first, set()
+            self.known = self.fixed = wants[:] = self.columns.fixed_at[:] = 0
+            self.note_jobs(view)
+
+    def _beside_ample(self, view: View, job: int, own: bool) -> Ints | None:
+        """What a job claims wherever it runs, if all else is ample; suspended jobs hold that, and no cores."""
+        seen, cores, tasks = view.columns.claimed, int(view.asks[CORES_ASKED, job]), int(view.asks[TASKS, job])
+        full = -(-view.total[CPU] // max(1, cores))
+        if not cores or view.columns.suspended or not (view.devices is None or view.devices.ample(job, full)):
+            return None
+        return NO_CLAIMS if seen is None else seen.anywhere(job, tasks, nodes_of_its_own(view, job) if own else 0, full)
 
     def _claims_cores(self, view: View, job: int) -> int:
         """In which rows of ``kept_at`` a job claims, a bit each, if a kernel may choose its nodes; else 0."""

@@ -129,8 +129,11 @@ def room_in(level: Ints, k: int, groups: Groups, slots: Slots, asked: Gang) -> i
     total, tasks, cores, mb = groups.total, asked.tasks, asked.cores, asked.mb
     room = 0
     for g in range(groups.first, groups.last if groups.claims else groups.first):
-        left = cores_left(level, k, groups, slots, g)
-        room += tasks_on(left, level[k, MEM, g], total[CPU, g], cores, mb, False)
+        if level[k, CPU, g] >= cores:  # only then it matters what windows keep
+            left = cores_left(level, k, groups, slots, g)
+            room += tasks_on(left, level[k, MEM, g], total[CPU, g], cores, mb, False)
+            if room >= tasks:
+                break
     for g in range(groups.first, groups.first if groups.claims else groups.last):
         if groups.grain == 1:
             room += max(level[k, CPU, g], 0) * tasks_on(total[CPU, g], total[MEM, g], total[CPU, g], cores, mb, False)
@@ -295,24 +298,14 @@ def fit_together(free: Ints, span: RowSpan) -> bool:
 
 
 @inlined
-def fits_together(sky: Any, steps: int, start: int, length: int, span: RowSpan) -> bool:
-    """As :func:`fits_at`, of rows as of :func:`fit_together`."""
-    times, at, level = sky.times, sky.at, sky.level
-    for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
-        if times[k] >= start + length and times[k] > start:
-            break
-        if not fit_together(level[at[k]], span):
-            return False
-    return True
-
-
-@inlined
 def fits_at(sky: Any, steps: int, start: int, length: int, slots: Slots, span: RowSpan) -> bool:
-    """Whether exactly this is free from ``start`` for ``length`` µs."""
-    times, at, level = sky.times, sky.at, sky.level
+    """Whether exactly this is free from ``start`` for ``length`` µs, where memory is lent all of it together."""
+    times, at, level, lends = sky.times, sky.at, sky.level, sky.may_lend.shape[0] > 0
     for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
         if times[k] >= start + length and times[k] > start:
             break
         if not rows_fit(level, at[k], span) or not claims_fit(level, at[k], slots, span):
+            return False
+        if lends and not fit_together(level[at[k]], span):
             return False
     return True

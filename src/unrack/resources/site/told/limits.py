@@ -13,7 +13,7 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.resources.site.kept import OUTSIDE, amounts_of
 from unrack.resources.site.keys import ReservationFile
 from unrack.resources.site.told.partitions import MOST, length_s, share_text
-from unrack.resources.use import Kept, Table
+from unrack.resources.use import Kept, Table, ends_of, joined_s
 from unrack.steps import held_between
 from unrack.units import SECOND_US
 
@@ -116,21 +116,17 @@ def _use(run: Kept, rule: ToldLimit) -> _Use | None:
     waits = jobs.filter(pl.col("wait_s") > 0).select("job", came.alias("since_s"), pl.col("wait_s"))
     peak, waiting, waited_s, full = 0, 0, 0.0, list[tuple[float, float]]()
     for own in held.values():
-        peak = max(peak, int(held_between(own, *_ends(own))[1].max()))
+        peak = max(peak, int(held_between(own, *ends_of(own))[1].max()))
         windows = pl.DataFrame(
             rule.kept, {"start_s": pl.Float64, "end_s": pl.Float64, "amount": pl.Int64}, orient="row"
         )
         taken = pl.concat([own.select(windows.columns).cast(windows.schema), windows])
-        times, level = held_between(taken, *_ends(taken))
+        times, level = held_between(taken, *ends_of(taken))
         full += [span for span, now in zip(pairwise(times.tolist()), level.tolist(), strict=False) if now >= rule.most]
         short = short_s(times, level, rule.most, own.unique("job", maintain_order=True).join(waits, on="job"))
         waiting, waited_s = waiting + int((short > 0).sum()), waited_s + float(short.sum())
     count = sum(own["job"].n_unique() for own in held.values())
-    return _Use(count, peak, _joined_s(full) / length_s(jobs), waiting, waited_s, rejected)
-
-
-def _ends(claims: pl.DataFrame) -> tuple[float, float]:
-    return float(claims["start_s"].min()), float(claims["end_s"].max())  # type: ignore[arg-type]  # of floats
+    return _Use(count, peak, joined_s(full) / length_s(jobs), waiting, waited_s, rejected)
 
 
 def short_s(times: Floats, level: Ints, most: int, jobs: pl.DataFrame) -> Floats:
@@ -142,11 +138,3 @@ def short_s(times: Floats, level: Ints, most: int, jobs: pl.DataFrame) -> Floats
         until, own = np.append(0.0, np.cumsum(np.diff(times) * (level[:-1] > most - one))), amount == one
         found[own] = np.interp(end[own], times, until) - np.interp(start[own], times, until)
     return found
-
-
-def _joined_s(spans: Sequence[tuple[float, float]]) -> float:
-    total, reached = 0.0, float("-inf")
-    for start, end in sorted(spans):
-        total += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return total
