@@ -80,7 +80,7 @@ class Plan(Grouped):
 
     def completed(self, starts: list[Start], now: int, choices: Chooser) -> list[Start]:
         """The starts with what is ample on their nodes; a job that finds too little after all is looked at again."""
-        if not any(start.lease.job in self.ample for start in starts):
+        if not (self.ample and any(start.lease.job in self.ample for start in starts)):
             return starts
         made, found = choices(now, False), list[Start]()
         draft, placement = Draft(made.view, now), cast(Any, made.placement)
