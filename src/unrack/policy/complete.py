@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from unrack.errors import PolicyError
 from unrack.ledger.promises import Promises
 from unrack.plugins.code import is_own
-from unrack.policy.around.around import abilities_of, traits_of
+from unrack.policy.around.around import traits_of
 from unrack.policy.contract import Decision, Policy, Traits
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.own.answers import Answers
@@ -44,9 +44,8 @@ class Completed:
 
     @cached_property
     def traits(self) -> Traits:
-        """Its own traits, or what its members say; and which of the optional methods it has."""
-        own = traits_of(self.inner)
-        return replace(own, does=own.does | abilities_of(self.inner))
+        """Its own traits, or what its members say."""
+        return traits_of(self.inner)
 
     def __getattr__(self, member: str) -> Any:
         """What else the object has: the optional members of the contract."""

@@ -276,6 +276,15 @@ class Resting(Protocol):
 
 
 @runtime_checkable
+class InSteps(Protocol):
+    """What the memory of a stepwise policy tells if the policy decides in one go on some clusters."""
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether it is asked again, in the round, once what it decided is done."""
+
+
+@runtime_checkable
 class Provisioning(Protocol[Memory]):
     """What a policy has beside :class:`Policy` if it changes the memory of jobs as these use more and less of it."""
 

@@ -216,7 +216,7 @@ class Shortening(AroundAnother):
         plan: list[Decision] = []
         if not memory.asked:
             plan, memory.inner = self.inner.decide(view, memory.inner, now)
-            memory.asked = bool(plan) and not self.stepwise_inside
+            memory.asked = bool(plan) and not self.stepwise_inside(memory)
         if not plan:
             memory.asked = False
             start = self._shortened(view, memory, now)

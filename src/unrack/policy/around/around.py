@@ -11,7 +11,7 @@ from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.promises import Promises
 from unrack.plugins.code import is_own
-from unrack.policy.contract import Ability, Decision, Estimates, Extend, Policy, Traits, Used
+from unrack.policy.contract import Ability, Decision, Estimates, Extend, InSteps, Policy, Traits, Used
 from unrack.policy.discipline.skyline.columns import met
 from unrack.policy.orders import ORDERS, in_order, learns_of, reads_of
 from unrack.policy.rounds import Rounds
@@ -94,10 +94,9 @@ class AroundAnother:
         """Those of the policy inside; it is asked again once something was changed."""
         return replace(traits_of(self.inner), stepwise=True)
 
-    @cached_property
-    def stepwise_inside(self) -> bool:
+    def stepwise_inside(self, memory: Any) -> bool:
         """Whether the policy inside wants to be asked again in a round."""
-        return traits_of(self.inner).stepwise
+        return traits_of(self.inner).stepwise and (not isinstance(memory.inner, InSteps) or memory.inner.in_steps)
 
     def seeded(self, seed: int) -> Self:
         """A copy in which the policy inside draws from a seed."""

@@ -68,7 +68,8 @@ class Passes(Reserved):
             for job in order[(self.columns.kind[order] < 0) & (self.columns.wants[order] == LENT)].tolist():
                 self.kind_of(job, made)
         elif step and view.columns.devices is not None:
-            made = self.made if not begins and self.made is not None else choices(now, False)
+            made = None if begins or self.made is None or self.made.view is not view else self.made
+            made = made or choices(now, False)
             self.made, kernel = made, made.placement.pass_over(view, made.notes) or kernel
             if begins and self.chosen:
                 self._note_kinds(view, made)
@@ -116,6 +117,11 @@ class Passes(Reserved):
     def steps(self) -> bool:
         """Whether a pass stops before each choice until what it has decided is done: no time to come is asked about."""
         return self.stepwise and not self.lends and not len(self.columns.windows)
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether it is asked again once what it decided is done: where nothing is chosen it decides at once."""
+        return self.steps and self.chosen
 
     def _forget(self, same: bool) -> None:
         """Forget which kinds have no place; ``same``: nothing was given back since, so that time alone counts."""

@@ -30,7 +30,7 @@ from unrack.policy.discipline.queue_pass import NO_SECOND
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.orders import Order, in_order, is_fixed, reads_of
 from unrack.policy.own.answers import checked_lease
-from unrack.policy.placement.any_resource import NodePlacement
+from unrack.policy.placement.any_resource import NodePlacement, OnNodes
 from unrack.policy.placement.lent_memory import FITS, LocalMemory
 from unrack.policy.placement.mixed import Mixed
 from unrack.policy.prediction.forecast import Correction, Forecast, begun, expected_end_us, update
@@ -77,6 +77,7 @@ class OnForecast(Choices):
 
     def __init__(self, place: NodePlacement, view: Expecting, now: int) -> None:
         self.place, self.slow, self.timeline = place, False, None
+        self.placement, self.notes = OnNodes(own=place), None
         self.view, self.now = view, now
 
     timeless = False  # what the function looks at is not known

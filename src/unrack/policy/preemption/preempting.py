@@ -99,7 +99,7 @@ class Preempting(AroundAnother):
         seen = self._seen(view, memory, now)
         if memory.stopped or memory.kept or seen is not view:
             memory.inner, memory.stopped, memory.kept = anew(self.inner, memory.inner, seen), (), seen is not view
-        decisions, memory.inner = self.inner.decide(seen, memory.inner, now)
+        decisions = self._inside(seen, memory, now)
         plan = decisions
         if memory.ranks is not None and (site := site_of(view.cluster)) is not None:
             together = len(view.columns.components.of)
@@ -117,8 +117,21 @@ class Preempting(AroundAnother):
         if len(memory.started) > 2 * view.running_count + 256:
             running = view.running_jobs.tolist()
             memory.started = {job: at for job, at in memory.started.items() if at == now or job in running}
-        memory.over = bool(plan) and not self.stepwise_inside and not memory.stopped
+        memory.over = bool(plan) and not memory.stopped
         return plan, memory
+
+    def _inside(self, view: View, memory: PreemptionNotes, now: int) -> list[Decision]:
+        """All that the policy inside decides: of one that goes in steps, as if what it decided were done."""
+        decisions, memory.inner = self.inner.decide(view, memory.inner, now)
+        if not decisions or not self.stepwise_inside(memory):
+            return decisions
+        draft, step = Draft(view, now), decisions
+        while step and all(isinstance(decision, Start) for decision in step):
+            for start in step:
+                draft.start(start.lease)  # type: ignore[union-attr]  # the line above says so
+            step, memory.inner = self.inner.decide(draft.view, memory.inner, now)
+            decisions = decisions + step
+        return decisions
 
     def _preempted(
         self, view: View, memory: PreemptionNotes, ranks: Ranks, decisions: list[Decision], now: int

@@ -153,7 +153,7 @@ class Sizing(AroundAnother):
         return plan, memory
 
     def _inside(self, view: View, memory: SizingNotes, now: int) -> list[Decision]:
-        if memory.asked and not self.stepwise_inside:
+        if memory.asked and not self.stepwise_inside(memory):
             return []
         if memory.changed:
             memory.inner, memory.changed = anew(self.inner, memory.inner, view), ()

@@ -337,8 +337,8 @@ class Reserved:
 
     def look(self, view: View) -> None:
         """Take over columns of the ledger that it has replaced."""
-        mark = self.mark(view)
-        if view.columns.asks is not self.columns.asks or self.replaced != mark:
+        mark, own, seen = self.mark(view), self.columns, view.columns
+        if seen.asks is not own.asks or seen.free is not own.free or self.replaced != mark:
             self.replaced = mark
             self.take_over(view)
 
