@@ -44,7 +44,7 @@ from unrack.ledger.claims import join
 from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.policy.around.around import traits_of
-from unrack.policy.contract import Ability, Decision, Estimates, Policy, Reject, Requeue, Resting, Used
+from unrack.policy.contract import Ability, Decision, Estimates, InSteps, Policy, Reject, Requeue, Resting, Used
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
 from unrack.view import View
@@ -137,12 +137,10 @@ class Core:
         kind = type(event)
         self.view.now = now
         if kind is Round:
-            decisions = self._decide(now)
-            if self._stepwise:
-                step = decisions
-                while step:
-                    step = self._decide(now)
-                    decisions = decisions + step
+            decisions = step = self._decide(now)
+            while step and self._stepwise and (not isinstance(self.memory, InSteps) or self.memory.in_steps):
+                step = self._decide(now)
+                decisions = decisions + step
             return decisions
         if kind is Finished:
             job: Any = event.job  # type: ignore[union-attr]  # the line above says so

@@ -30,7 +30,7 @@ from typing import Any
 
 from unrack.errors import InputError, PolicyError
 from unrack.ledger.promises import Promises
-from unrack.policy.around.around import AroundAnother, anew, heads_of, innermost, queue_of, traits_of
+from unrack.policy.around.around import AroundAnother, anew, decided, heads_of, innermost, queue_of, traits_of
 from unrack.policy.contract import Ability, Decision, Estimates, Extend, Policy, Start, Traits
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import ListScheduler
@@ -137,7 +137,7 @@ def _delays_heads(policy: ListScheduler, ended: Draft, longer: Draft, until: int
 
 def _starts(policy: Policy[Any], draft: Draft) -> dict[int, Start]:
     """Jobs that a policy would start on a draft."""
-    decisions, _ = policy.decide(draft.view, policy.begin(draft.view), draft.now)
+    decisions, _ = decided(policy, draft.view, policy.begin(draft.view), draft.now)
     return {one.lease.job: one for one in decisions if isinstance(one, Start)}
 
 
@@ -250,7 +250,7 @@ class Shortening(AroundAnother):
         """How the policy inside would start a job that asked for so long, if it stopped no other for it."""
         draft = Draft(view, now)
         draft.expect(job, time_us)
-        decisions, _ = self.inner.decide(draft.view, self.inner.begin(draft.view), now)
+        decisions, _ = decided(self.inner, draft.view, self.inner.begin(draft.view), now)
         starts = [decision for decision in decisions if isinstance(decision, Start)]
         found = next((start for start in starts if start.lease.job == job), None)
         return found if len(starts) == len(decisions) else None

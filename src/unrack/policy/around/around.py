@@ -11,12 +11,12 @@ from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.promises import Promises
 from unrack.plugins.code import is_own
-from unrack.policy.contract import Ability, Decision, Estimates, Extend, InSteps, Policy, Traits, Used
+from unrack.policy.contract import Ability, Decision, Estimates, Extend, InSteps, Policy, Start, Traits, Used
 from unrack.policy.discipline.skyline.columns import met
 from unrack.policy.orders import ORDERS, in_order, learns_of, reads_of
 from unrack.policy.rounds import Rounds
 from unrack.reasons import Reason
-from unrack.view import View
+from unrack.view import Draft, View
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 
@@ -78,6 +78,25 @@ def told_rounds(policy: object, memory: Any) -> tuple[Rounds[Any], Any] | None:
     return None if found is None else told_rounds(*found)
 
 
+def asked_again(policy: object, memory: Any) -> bool:
+    """Whether a policy with this memory wants to be asked again in a round once what it decided is done."""
+    return traits_of(policy).stepwise and (not isinstance(memory, InSteps) or memory.in_steps)
+
+
+def decided(policy: Policy[Any], view: View, memory: Any, now: int) -> tuple[list[Decision], Any]:
+    """All that a policy decides in a round, and its memory: of one that goes in steps, as if these were done."""
+    decisions, memory = policy.decide(view, memory, now)
+    if not decisions or not asked_again(policy, memory):
+        return decisions, memory
+    draft, step, found = Draft(view, now), decisions, list(decisions)
+    while step and all(isinstance(decision, Start) for decision in step):
+        for start in step:
+            draft.start(cast(Start, start).lease)
+        step, memory = policy.decide(draft.view, memory, now)
+        found += step
+    return found, memory
+
+
 @dataclass(frozen=True)
 class AroundAnother:
     """Its memory has that of the policy inside as ``inner``."""
@@ -96,7 +115,7 @@ class AroundAnother:
 
     def stepwise_inside(self, memory: Any) -> bool:
         """Whether the policy inside wants to be asked again in a round."""
-        return traits_of(self.inner).stepwise and (not isinstance(memory.inner, InSteps) or memory.inner.in_steps)
+        return asked_again(self.inner, memory.inner)
 
     def seeded(self, seed: int) -> Self:
         """A copy in which the policy inside draws from a seed."""

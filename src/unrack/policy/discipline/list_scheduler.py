@@ -123,7 +123,8 @@ class ListScheduler(AnyResource):
     def begin(self, view: View) -> ListNotes:
         """Nothing was seen yet."""
         notes = ListNotes.begin(view, *self.how(view))
-        notes.stepwise = self.traits.stepwise
+        bounded = self.backfill == "any" and self.depth < UNLIMITED  # a pass made anew would look at more jobs
+        notes.stepwise = self.traits.stepwise and not bounded
         if self.place == "random-fit":  # draws from when it begins on
             notes.notes = self.placement.begin(view)
         notes.later = not notes.stepwise or bool(view.cluster.places.windows)

@@ -96,6 +96,13 @@ def fill(room: Room, tasks: int, cores: int, mb: int, place: str) -> list[Spot] 
     ]
 
 
+def on_one_node(room: Room, node: int) -> Room:
+    """The same where no other node takes a task."""
+    cores = np.full(len(room.cores), -1, np.int64)
+    cores[node] = room.free[0, node]
+    return room._replace(cores=cores)
+
+
 def room_on(view: View, whole: bool, open_nodes: Bools) -> Room:
     """What a job finds; ``whole``: only on nodes of which no job holds a core."""
     state = view.columns

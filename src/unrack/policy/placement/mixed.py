@@ -24,7 +24,7 @@ from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.alone import Alone, components_of, found_together, kind_together, why_not_together
 from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
-from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, fill, room_on
+from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, fill, on_one_node, room_on
 from unrack.policy.pools.lookahead import Lookahead, Urgency
 from unrack.policy.pools.place_kernel import NO_CORES, RANDOM_FIT, close_unserved
 from unrack.policy.pools.pool_notes import PoolNotes
@@ -100,8 +100,7 @@ class Mixed:
             known = self.gpus.is_postponed(view, notes.gpus, job, now)
             return None if known else self._on_gpus(view, notes, job, now)
         pools = self._ready(view, notes)
-        # first fit is first fit for each task, too
-        if self._plain and (self.place not in FITS or (self.place == "first-fit" and self._asks_devices(view, job))):
+        if self._plain and self._by_pools(view, job):
             found = self.pooled.find(view, pools, job, pools.rule, now)
             pools.refused = found if isinstance(found, int) else 0
             return None if isinstance(found, int) else found
@@ -166,7 +165,7 @@ class Mixed:
         alone = self._plain and view.asks[TASKS, job] == 1 and not components_of(view, job)
         if not alone or self._by_gpus(view, notes, job) or claiming(view, job) is not None:
             return False
-        return self.place in OF_DEVICES and (self.place not in FITS or self._asks_devices(view, job))
+        return self.place in OF_DEVICES and self._by_pools(view, job)
 
     def pass_over(self, view: View, notes: MixedNotes) -> Callable[..., int] | None:
         """Of pooled devices."""
@@ -245,6 +244,13 @@ class Mixed:
     def _plain(self) -> bool:
         """Whether the rule for pools does it all."""
         return not self.whole and isinstance(self.memory, LocalMemory)
+
+    def _by_pools(self, view: View, job: int) -> bool:
+        """Whether the rule for pools chooses nodes, too; first fit is first fit for each task."""
+        if self.place in FITS and not self._asks_devices(view, job):
+            return False
+        alone = self.pools is not None and view.asks[TASKS, job] == 1
+        return self.place not in FITS or self.place == "first-fit" or alone
 
     def _by_gpus(self, view: View, notes: MixedNotes, job: int) -> bool:
         if self.gpus is None or not isinstance(self.memory, LocalMemory) or self._asks_devices(view, job):
@@ -382,13 +388,6 @@ class Mixed:
         borrowed = joined(loans[node] for node in nodes)
         lease = Lease.on(job, nodes, [tasks[node] for node in nodes], own, [mb[node] for node in nodes], borrowed)
         return lease._replace(rows=in_runs(lease.rows), shares=shares)
-
-
-def on_one_node(room: Room, node: int) -> Room:
-    """The same where no other node takes a task."""
-    cores = np.full(len(room.cores), -1, np.int64)
-    cores[node] = room.free[0, node]
-    return room._replace(cores=cores)
 
 
 def joined(loans: Iterator[tuple[Loan, ...]]) -> list[Loan]:

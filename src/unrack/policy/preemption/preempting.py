@@ -22,7 +22,7 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
 from unrack.ledger.promises import Promises
-from unrack.policy.around.around import AroundAnother, anew, innermost, queue_of, traits_of, without
+from unrack.policy.around.around import AroundAnother, anew, decided, innermost, queue_of, traits_of, without
 from unrack.policy.contract import Decision, Policy, Reject, Requeue, Resume, Start, Suspend
 from unrack.policy.preemption.look import SUSPEND, Look, PreemptionNotes, going_on, kept_for
 from unrack.policy.preemption.victims import classes_of, fits, with_components
@@ -99,7 +99,7 @@ class Preempting(AroundAnother):
         seen = self._seen(view, memory, now)
         if memory.stopped or memory.kept or seen is not view:
             memory.inner, memory.stopped, memory.kept = anew(self.inner, memory.inner, seen), (), seen is not view
-        decisions = self._inside(seen, memory, now)
+        decisions, memory.inner = decided(self.inner, seen, memory.inner, now)
         plan = decisions
         if memory.ranks is not None and (site := site_of(view.cluster)) is not None:
             together = len(view.columns.components.of)
@@ -119,19 +119,6 @@ class Preempting(AroundAnother):
             memory.started = {job: at for job, at in memory.started.items() if at == now or job in running}
         memory.over = bool(plan) and not memory.stopped
         return plan, memory
-
-    def _inside(self, view: View, memory: PreemptionNotes, now: int) -> list[Decision]:
-        """All that the policy inside decides: of one that goes in steps, as if what it decided were done."""
-        decisions, memory.inner = self.inner.decide(view, memory.inner, now)
-        if not decisions or not self.stepwise_inside(memory):
-            return decisions
-        draft, step = Draft(view, now), decisions
-        while step and all(isinstance(decision, Start) for decision in step):
-            for start in step:
-                draft.start(start.lease)  # type: ignore[union-attr]  # the line above says so
-            step, memory.inner = self.inner.decide(draft.view, memory.inner, now)
-            decisions = decisions + step
-        return decisions
 
     def _preempted(
         self, view: View, memory: PreemptionNotes, ranks: Ranks, decisions: list[Decision], now: int

@@ -35,7 +35,7 @@ from unrack.errors import InputError, PolicyError
 from unrack.kernels.arrays import Bools
 from unrack.ledger.changing.sizes import Sizes
 from unrack.ledger.promises import Promises
-from unrack.policy.around.around import AroundAnother, anew, heads_of, innermost, queue_of, traits_of, without
+from unrack.policy.around.around import AroundAnother, anew, decided, heads_of, innermost, queue_of, traits_of, without
 from unrack.policy.contract import Decision, Policy, Reshape, Resize, Start
 from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.skyline.columns import met
@@ -87,7 +87,7 @@ def first_promised(policy: Policy[Any], view: View, sizes: Sizes, job: int, own_
         draft = Draft(view, now)
         draft.reshape(job, tasks)
         memory = policy.begin(draft.view)
-        decisions, memory = policy.decide(draft.view, memory, now)
+        decisions, memory = decided(policy, draft.view, memory, now)
         if any(isinstance(one, Start) and one.lease.job == job for one in decisions):
             starts[tasks] = now
         elif (start := cast(Any, policy).promised(draft.view, memory).start_us(job)) >= 0:
