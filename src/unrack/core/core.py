@@ -108,6 +108,7 @@ class Core:
         self.waits_for_first = {row for rows in self.state.components.of.values() for row in rows[1:]}
         self.view = View(self.state, self.store)
         self.memory: Any = policy.begin(self.view)
+        self._tells_steps = isinstance(self.memory, InSteps)
         self.reasons: dict[int, Reason] = {}
         self._admission = Admission(cluster, policy, self._pace, jobs if least is None else least, own_pace)
         self._admission.join(self.view, self._admission.joint(jobs, least))
@@ -138,7 +139,7 @@ class Core:
         self.view.now = now
         if kind is Round:
             decisions = step = self._decide(now)
-            while step and self._stepwise and (not isinstance(self.memory, InSteps) or self.memory.in_steps):
+            while step and self._stepwise and (not self._tells_steps or self.memory.in_steps):
                 step = self._decide(now)
                 decisions = decisions + step
             return decisions

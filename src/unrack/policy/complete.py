@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,7 @@ from unrack.errors import PolicyError
 from unrack.ledger.promises import Promises
 from unrack.plugins.code import is_own
 from unrack.policy.around.around import traits_of
-from unrack.policy.contract import Decision, Policy, Traits
+from unrack.policy.contract import Ability, Decision, Policy, Traits
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.own.answers import Answers
 from unrack.policy.own.fault import check_members, check_parts, has_decide
@@ -44,8 +44,9 @@ class Completed:
 
     @cached_property
     def traits(self) -> Traits:
-        """Its own traits, or what its members say."""
-        return traits_of(self.inner)
+        """Its own traits, or what its members say; and which of the optional methods the object itself was given."""
+        own, given = traits_of(self.inner), getattr(self.inner, "__dict__", {})
+        return replace(own, does=own.does | {ability for ability in Ability if callable(given.get(ability))})
 
     def __getattr__(self, member: str) -> Any:
         """What else the object has: the optional members of the contract."""
