@@ -110,6 +110,11 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return cast("Callable[P, R]", kernel)
 
 
+def plain(function: Callable[P, R]) -> Callable[P, R]:
+    """The Python function of one that kernels call, to ask it once: no machine code is made for that."""
+    return cast("Callable[P, R]", getattr(function, "py_func", function))
+
+
 def melted(function: Callable[P, R]) -> Callable[P, R]:
     """Like :func:`inlined`, but put into its callers' code: for small functions in hot loops that take many arrays.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, Self, cast, runtime_checkable
@@ -45,13 +45,8 @@ def said_by_members(found: object) -> Traits:
         whole_nodes=getattr(found, "nodes", "shared") == "whole",
         stepwise=bool(getattr(found, "stepwise", False)),
         learns=bool(getattr(found, "learns", False)) or learns_of(order, getattr(found, "backfill_order", None)),
-        does=abilities_of(found),
+        does=frozenset(ability for ability in Ability if callable(getattr(found, ability, None))),
     )
-
-
-def abilities_of(found: object) -> frozenset[Ability]:
-    """The optional methods that an object has: looked for once, where a policy declares nothing."""
-    return frozenset(ability for ability in Ability if callable(getattr(found, ability, None)))
 
 
 def seeded(policy: Policy[Any], seed: int) -> Policy[Any]:
@@ -83,17 +78,33 @@ def asked_again(policy: object, memory: Any) -> bool:
     return traits_of(policy).stepwise and (not isinstance(memory, InSteps) or memory.in_steps)
 
 
+def steps_of(
+    policy: Policy[Any], view: View, memory: Any, now: int, draft: Draft | None = None
+) -> Iterator[tuple[list[Decision], Any]]:
+    """What a policy decides in a round, and its memory: of one that goes in steps each, as if all starts were done.
+
+    ``draft``: of the view, on which they are done; default: one of its own.
+    """
+    while True:
+        decisions, memory = policy.decide(view, memory, now)
+        yield decisions, memory
+        starts = [decision for decision in decisions if isinstance(decision, Start)]
+        if not starts or not asked_again(policy, memory):
+            return
+        draft = draft or Draft(view, now)
+        for start in starts:
+            draft.start(start.lease)
+        view = draft.view
+
+
 def decided(policy: Policy[Any], view: View, memory: Any, now: int) -> tuple[list[Decision], Any]:
-    """All that a policy decides in a round, and its memory: of one that goes in steps, as if these were done."""
-    decisions, memory = policy.decide(view, memory, now)
-    if not decisions or not asked_again(policy, memory):
-        return decisions, memory
-    draft, step, found = Draft(view, now), decisions, list(decisions)
-    while step and all(isinstance(decision, Start) for decision in step):
-        for start in step:
-            draft.start(cast(Start, start).lease)
-        step, memory = policy.decide(draft.view, memory, now)
-        found += step
+    """All that a policy decides in a round, up to a step that does more than to start jobs, and its memory then."""
+    found = list[Decision]()
+    for decisions, last in steps_of(policy, view, memory, now):
+        memory = last
+        found += decisions
+        if not all(isinstance(decision, Start) for decision in decisions):
+            break
     return found, memory
 
 

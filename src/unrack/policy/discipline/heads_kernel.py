@@ -14,10 +14,12 @@ from unrack.policy.discipline.skyline.steps import RowSpan, Slots, asked_by, slo
 from unrack.policy.discipline.walk import (
     ANSWER,
     ASKING,
+    CLOSES,
     DUE_END,
     DUE_US,
     HEADS,
     HELD_US,
+    IS_CLOSED,
     JUDGE,
     JUDGED,
     JUDGING,
@@ -67,6 +69,15 @@ def has_none(job: int, now: int, c: Any) -> bool:
         return bool(c.refused[kind] > 0)
     in_vain = 0 <= c.due[DUE_US, job] < c.late[LATE_END, kind] and now <= c.due[DUE_END, job]
     return bool(in_vain and c.asks[ASKED_US, job] >= c.late[LATE_US, kind])
+
+
+@inlined
+def refuse(job: int, kind: int, why: int, earliest_us: int, c: Any) -> None:
+    """Note why a job and its kind have no place, one of ``refused``; ``earliest_us``: when it would end at best."""
+    c.refused[kind] = why
+    if why >= LATE:
+        c.walk[CLOSES] = c.late[IS_CLOSED, kind] = 1
+        c.late[LATE_US, kind], c.late[LATE_END, kind] = c.asks[ASKED_US, job], earliest_us
 
 
 @inlined

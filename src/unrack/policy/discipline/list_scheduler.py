@@ -228,11 +228,8 @@ class ListScheduler(AnyResource):
         """When time alone gives one of those that a deadline has kept from a place one; ``None``: never."""
         if not memory.opening:
             return None
-        state = (
-            view.releases,
-            view.running_count,
-            self.placement.rule(memory.notes),
-        )  # while they stay, no answer changes
+        # while they stay, no answer changes
+        state = view.releases, view.running_count, self.placement.rule(memory.notes)
         if memory.looked != state or memory.opens_us <= now:
             memory.looked, memory.opens_us = state, NEVER_US
             memory.seen_to.clear()

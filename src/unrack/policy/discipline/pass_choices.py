@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unrack.jit import plain
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown_rows
 from unrack.ledger.devices.columns import FREE, GROUP
 from unrack.ledger.lease import Share
 from unrack.ledger.memory.use import as_rows, from_rows
 from unrack.policy.contract import Start
-from unrack.policy.discipline.heads_kernel import PassRule
+from unrack.policy.discipline.heads_kernel import PassRule, refuse
 from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
 from unrack.policy.discipline.skyline.columns import (
@@ -129,12 +130,8 @@ class PassChoices:
             places = c.place_of[: c.cursor[SLOTS]]
             chosen = made.find(job, made.now, c.now, places, c.left[0, 0, : len(places)], self._runs(made.now))
         elif self._step:
-            at = int(walk[ANSWER])
-            found = (
-                made.placement.found(made.view, made.notes, job, at)
-                if here
-                else made.placement.find(made.view, made.notes, job, made.now)
-            )
+            place, asked = made.placement, (made.view, made.notes, job)
+            found = place.found(*asked, int(walk[ANSWER])) if here else place.find(*asked, made.now)
             chosen = None if found is None else Chosen(found, max(1, int(c.asks[ESTIMATE, job])), {})
         else:
             chosen = made.find_now(job)
@@ -143,7 +140,7 @@ class PassChoices:
             walk[FOUND] = ASIDE if limited else -1
             if not closed:
                 why = (LIMITED, 0) if limited else made.placement.refusal(made.notes, job)
-                self.passes.refuse(job, kind, *why)
+                plain(refuse)(job, kind, *why, c)
             return
         self._starts[job] = Start(chosen.lease, made.rule())
         self._open = None if self._step else (job, chosen)

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from unrack.jit import plain
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import ASKED_US, grown
+from unrack.ledger.columns import grown
 from unrack.ledger.jobs import QUEUED
 from unrack.ledger.lease import Lease
 from unrack.ledger.memory.use import from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline import walk
-from unrack.policy.discipline.heads_kernel import PassRule
+from unrack.policy.discipline.heads_kernel import PassRule, has_none
 from unrack.policy.discipline.pass_choices import PassChoices
 from unrack.policy.discipline.queue_kernel import Backfill, pass_over
 from unrack.policy.discipline.skyline.choosing import Choices
@@ -135,19 +136,7 @@ class Passes(Reserved):
 
     def has_none(self, job: int, now: int) -> bool:
         """As of :func:`unrack.policy.discipline.heads_kernel.has_none`."""
-        c, kind = self.columns, self.columns.kind[job]
-        if c.refused[kind] != walk.LATE:
-            return bool(c.refused[kind] > 0)
-        in_vain = 0 <= c.due[walk.DUE_US, job] < c.late[walk.LATE_END, kind] and now <= c.due[walk.DUE_END, job]
-        return bool(in_vain and c.asks[ASKED_US, job] >= c.late[walk.LATE_US, kind])
-
-    def refuse(self, job: int, kind: int, why: int, earliest_us: int) -> None:
-        """Note that a job has no place; ``why``, ``earliest_us``: as of a placement's ``refusal``."""
-        self.columns.refused[kind] = why
-        if why >= walk.LATE:
-            late = self.columns.late
-            self.columns.walk[walk.CLOSES] = late[walk.IS_CLOSED, kind] = 1
-            late[walk.LATE_US, kind], late[walk.LATE_END, kind] = self.columns.asks[ASKED_US, job], earliest_us
+        return plain(has_none)(job, now, self.columns)
 
     def note_moments(self, now: int, more: Ints = NO_SECOND) -> None:
         """When more is free though no job ends: windows open and close after ``now``; and others, µs."""

@@ -208,13 +208,8 @@ def search(
     i: int, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, wanted: RowSpan, sky: Any
 ) -> int:  # fmt: skip
     """The first step from ``i`` on at which a job fits for as long as it runs; -1: there is none."""
-    at, level, pool, least, need = (
-        sky.at,
-        sky.level,
-        slots.first,
-        least_nodes(asked, groups.total),
-        asked.tasks * asked.mb,
-    )
+    at, level, pool = sky.at, sky.level, slots.first
+    least, need = least_nodes(asked, groups.total), asked.tasks * asked.mb
     while i < steps and short_at(level, at[i], pool, least, need):
         i += 1
     if i == steps:

@@ -123,9 +123,8 @@ class LentSlurm(SlurmLike):
         """The first multiple of the interval at which a round may start a job, if nothing happens."""
         assert isinstance(memory, CountedPlan)
         rest, ages = memory.rest, bool(memory.noted) or not is_fixed(self.order)
-        if rest is None or ages or not rest.version == view.version == memory.planned_version:
+        same = rest is not None and rest.version == view.version == memory.planned_version
+        if rest is None or not same or ages or type(self) is not LentSlurm:  # or one that decides in another way
             return now
-        if type(self) is not LentSlurm:  # one that decides in another way
-            return now
-        memory.forget(view.queue)  # what is reserved moves with the clock: who asks why has it planned
+        memory.forget(view.queue)  # what is reserved moves with the clock: it is planned when it is asked for
         return min(-(-rest.until_us // self.interval_us) * self.interval_us, NEVER_US)

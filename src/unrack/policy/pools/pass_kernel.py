@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from unrack.jit import compiled
+from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Floats, Ints
-from unrack.ledger.columns import ASKED_US
 from unrack.ledger.devices.columns import DeviceColumns
 from unrack.policy.discipline import walk
-from unrack.policy.discipline.heads_kernel import PassRule
+from unrack.policy.discipline.heads_kernel import PassRule, refuse
 from unrack.policy.discipline.queue_kernel import passed
 from unrack.policy.discipline.skyline.columns import CHOOSE
 from unrack.policy.pools.lookahead_kernel import cheapest_place
@@ -22,6 +21,14 @@ class Ahead(NamedTuple):
     big: int
     worths: Floats
     dear: Floats
+
+
+@inlined
+def refusal_of(node: int) -> int:
+    """Why a job has no place, one of ``refused``, by the answer of a rule for pools."""
+    if node in (NO_CORES, NO_DEVICES):
+        return walk.REFUSED
+    return walk.LATE if node == LATE else walk.CLOSED
 
 
 @compiled
@@ -64,9 +71,4 @@ def pass_over(
         if node >= 0:
             far[walk.ANSWER] = node
             return walk.FOUND_HERE
-        if node in (NO_CORES, NO_DEVICES):
-            sky.refused[kind] = walk.REFUSED
-            continue
-        sky.refused[kind] = walk.LATE if node == LATE else walk.CLOSED
-        far[walk.CLOSES] = sky.late[walk.IS_CLOSED, kind] = 1
-        sky.late[walk.LATE_US, kind], sky.late[walk.LATE_END, kind] = sky.asks[ASKED_US, job], answer.earliest[0]
+        refuse(job, kind, refusal_of(node), answer.earliest[0], sky)

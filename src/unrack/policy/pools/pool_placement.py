@@ -9,19 +9,18 @@ from typing import Any
 import numpy as np
 
 from unrack.cluster.pools.pool import Pace, no_devices
+from unrack.jit import plain
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, SHARE, DeviceColumns, make_columns
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.devices.state import members
 from unrack.ledger.lease import NO_LOANS, Lease, Share
-from unrack.policy.discipline import walk
 from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.pools.opening_kernel import closed_until, opening
-from unrack.policy.pools.pass_kernel import Ahead, pass_over
+from unrack.policy.pools.pass_kernel import Ahead, pass_over, refusal_of
 from unrack.policy.pools.place_kernel import (
     FIRST_DEVICE,
     HARMFUL,
-    LATE,
     NO_CORES,
     NO_DEVICES,
     RANDOM_FIT,
@@ -263,9 +262,7 @@ class PoolPlacement:
 
     def refusal(self, memory: PoolNotes) -> tuple[int, int]:
         """As of :meth:`unrack.policy.placement.contract.Placement.refusal`, by a rule for which deadlines count."""
-        if memory.refused in (NO_CORES, NO_DEVICES):
-            return walk.REFUSED, 0
-        return (walk.LATE if memory.refused == LATE else walk.CLOSED), int(memory.answer.earliest[0])
+        return plain(refusal_of)(memory.refused), int(memory.answer.earliest[0])
 
     def late_from_us(self, view: View, memory: PoolNotes, job: int) -> int:
         """From when on the deadline of a job counts no more, µs; NEVER_US: it always does."""

@@ -10,7 +10,7 @@ import numpy as np
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import LENDER, Lease
-from unrack.policy.around.around import traits_of
+from unrack.policy.around.around import steps_of
 from unrack.policy.contract import Policy, Start
 from unrack.resources.places import PLACE
 from unrack.resources.site.installed import QUANTITIES, WHERE
@@ -107,16 +107,12 @@ def held_nodes(lease: Lease) -> set[int]:
 def leases_by(policy: Policy[Any], draft: Draft, jobs: Sequence[int], wanted: int = -1) -> dict[int, Lease]:
     """Which jobs a policy starts, and where, if none waits but these; it is asked until it has started ``wanted``."""
     draft.only(jobs)
-    view, now, found = draft.view, draft.now, dict[int, Lease]()
-    memory, stepwise = policy.begin(view), traits_of(policy).stepwise
-    while True:
-        decisions, memory = policy.decide(view, memory, now)
-        starts = {decision.lease.job: decision.lease for decision in decisions if isinstance(decision, Start)}
-        found |= starts
-        if not stepwise or not starts or wanted in found:
-            return found
-        for lease in starts.values():
-            draft.start(lease)
+    found = dict[int, Lease]()
+    for decisions, _ in steps_of(policy, draft.view, policy.begin(draft.view), draft.now, draft):
+        found |= {decision.lease.job: decision.lease for decision in decisions if isinstance(decision, Start)}
+        if wanted in found:
+            break
+    return found
 
 
 def classes_of(view: View, ranks: Ranks, jobs: Ints) -> Ints:

@@ -32,9 +32,7 @@ class Sight(Enum):
     RUNS = auto()
     HELD = auto()  # it waits, held
     BARRED = auto()  # it waits, held, for a reason that forbids its start
-    ASTRAY = (
-        auto()
-    )  # it waits, not held, where it was placed before, or others want it, and not where it is decided now
+    ASTRAY = auto()  # it waits, not held, where it was placed before or others want it, not where it is decided now
     REFUSED = auto()  # it waits, not held, for a reason that forbids its start
     LATE = auto()  # it waits, not held, for longer than its start may take
     FREE = auto()  # it waits, not held, for anything else
