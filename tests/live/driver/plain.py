@@ -25,6 +25,7 @@ from unrack.live.driver.state.table import KnownJobs
 from unrack.workload.job import Demand, Job
 
 WAITS, RUNS, DONE, CANCELLED = "waits", "runs", "done", "cancelled"
+LACKS = "less is free than is counted"
 
 
 def key_of(number: int) -> str:
@@ -68,6 +69,8 @@ class Cluster:
         self.unreachable = 0  # how many of the next calls are not answered
         self.lost_answers = 0  # how many of the next orders have their effect, and no answer
         self.refuse: dict[str, int] = {}  # job: how many of its next orders are refused
+        self.lacks = set[str]()  # jobs for which less is free than is counted, which is known once a start has failed
+        self.freed = 0  # how often some of that came free
         self.stuck: set[str] = set()
         self.danger: Callable[[str], None] = lambda _: None
         self.on_start: Callable[[PlainJob], None] = lambda _: None
@@ -177,6 +180,7 @@ class Plain:
         self._told: tuple[tuple[SeenNode, ...], dict[str, SeenJob]] | None = None
         self._tells, self.asked_about = tells, list[str]()
         self._refused: dict[str, int] = {}
+        self._lacked: dict[str, int] = {}
 
     def changed(self, now: int) -> bool:
         self.cluster.reach()
@@ -226,6 +230,8 @@ class Plain:
         self.asked_about.append(entry.key)
         if job.own.problem:
             return Problem(job.own.problem)
+        if self._lacked.get(job.key) == self.cluster.freed:
+            return Problem(LACKS)
         if job.key in self._refused:
             return Problem("it was refused a short while ago", again_us=self._refused[job.key])
         return AskedJob(self._job(job.own, entry.seen_us), self._shares(job))
@@ -265,7 +271,7 @@ class Plain:
             if self.cluster.lost_answers:
                 self.cluster.lost_answers -= 1
                 raise UnreachableError("the answer is lost")
-            yield [Acknowledgement(order, order.act, problem)]
+            yield [Acknowledgement(order, order.act, problem, excused=problem == LACKS)]
         self.cluster.schedule()
 
     def _obey(self, order: Order, job: PlainJob | None) -> str:
@@ -275,6 +281,9 @@ class Plain:
             self.cluster.refuse[job.key] -= 1
             return "not now"
         if order.act == Act.START:
+            if job.key in self.cluster.lacks:
+                self._lacked[job.key] = self.cluster.freed
+                return LACKS
             if job.state != WAITS or (job.bound and sorted(job.bound) != order.entry.nodes):
                 return "it is bound already"
             self.cluster.bind(job.key, order.entry.nodes)

@@ -62,6 +62,23 @@ def test_a_start_that_is_refused_again_and_again_keeps_no_other_from_its_own(tri
     assert "Plain refused to start it: not now" in {entry.get("why") for entry in entries}
 
 
+def test_a_job_that_lacks_only_what_is_free_starts_as_soon_as_that_is_there() -> None:
+    world = PlainWorld("fcfs", nodes=1)
+    first, second = (world.them.submit(cores=4, run_s=1, limit_s=2) for _ in range(2))
+    world.them.lacks = {first, second}
+    for _ in range(6):  # each time some comes free, and is not enough
+        before = world.them.orders
+        world.go(10)
+        assert world.them.orders <= before + 4  # each is tried once, and given up
+        world.them.freed, world.them.version = world.them.freed + 1, world.them.version + 1
+    world.them.lacks = set()
+    world.go(4)
+    assert world.phase(first) == Phase.RUNNING
+    world.until_done()
+    assert world.starts()[first] < world.starts()[second]
+    assert all_free(world)
+
+
 def test_a_place_that_is_gone_when_a_start_comes_there_is_found_elsewhere() -> None:
     world = PlainWorld(nodes=2)
     job = world.them.jobs[world.them.submit(cores=4, run_s=3)]

@@ -111,7 +111,7 @@ class Acting:
                 continue
             if answer.problem:
                 why = f"{self.orchestrator.name} refused to {answer.word.lower()} it: {answer.problem}"
-                self.table.move(entry, recalled(stage, why[:300]))
+                self.table.move(entry, recalled(stage, why[:300], answer.excused))
             elif answer.done:
                 self.table.move(entry, Released(stage.intent, stage.operations, now))
 

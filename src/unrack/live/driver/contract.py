@@ -65,6 +65,7 @@ class Acknowledgement(NamedTuple):
     done: bool = True  # without a problem: whether this was the last step
     own: Any = None  # what is kept with the job from now on, in :attr:`Entry.own`; ``None``: what was
     stays: bool = False  # with a problem: whether a job that was to be stopped runs on, and is not asked again
+    excused: bool = False  # with a problem: whether only less is free than was counted, which is no fault of the job
 
 
 class Orchestrator(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unrack.events import Finished, StartFailed, Withdrawn
 from unrack.ledger.state import QUEUED, RUNNING
-from unrack.live.driver.contract import AskedJob, Problem
+from unrack.live.driver.contract import Problem
 from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Detaching, Foreign, Idle, Over, Phase, Running, Stopped, Undone
@@ -133,14 +133,6 @@ class Ending(Participant):
         if entry.phase == Phase.WAITING and job.broken:
             self.aside(entry, job.broken)
 
-    def asked_anew(self, entry: Entry, job: SeenJob) -> None:
-        """A job that waits again may ask for something else than when its start was decided."""
-        if entry.phase == Phase.WAITING:
-            asked = self.coming.admitted(entry, job)
-            if isinstance(asked, AskedJob) and job_record(asked.job) != entry.job:
-                self.aside(entry, "changed")
-                self.coming.submit(entry, job)
-
     def still_wanted(self, entry: Entry, job: SeenJob) -> None:
         """A job that waits in the core: it may be held by its user, changed, or started elsewhere."""
         held = Stopped(Phase.HOLDING, f"{self.orchestrator.name} has forgotten that it is held")
@@ -151,11 +143,16 @@ class Ending(Participant):
             self.aside(entry, "it was released by another")
             self.table.drop(entry)
             return
-        asked = self.coming.admitted(entry, job)
         if not job.ours:
             self.aside(entry, "moved away")
             self.table.drop(entry)
-        elif isinstance(asked, Problem):
+            return
+        self.asked_anew(entry, job)
+
+    def asked_anew(self, entry: Entry, job: SeenJob) -> None:
+        """A job that waits in the core may ask for something else by now, or must not start."""
+        asked = self.coming.admitted(entry, job)
+        if isinstance(asked, Problem):
             self.aside(entry, asked.why)
             self.coming.until(entry, asked)
         elif job_record(asked.job) != entry.job:

@@ -95,7 +95,8 @@ class Reactions(Participant):
         assert isinstance(entry.stage, Recalling)
         self.ending.give_up(entry, entry.why or "not started in time", failed=not entry.stage.excused)
         self.ending.aside_if_broken(entry, job)
-        self.ending.asked_anew(entry, job)
+        if entry.phase == Phase.WAITING:  # it may ask for something else than when its start was decided
+            self.ending.asked_anew(entry, job)
 
     def still_wanted(self, entry: Entry, job: SeenJob) -> None:
         """It waits in the core, which may not be right any more."""

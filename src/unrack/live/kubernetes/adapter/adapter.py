@@ -29,6 +29,7 @@ from unrack.live.kubernetes.client.objects import Pod
 from unrack.live.kubernetes.client.orders import bind
 from unrack.live.kubernetes.client.others import NAMESPACES
 from unrack.live.kubernetes.constraints.in_turn import WAITS
+from unrack.live.kubernetes.devices.written import Lack
 from unrack.live.kubernetes.gangs.asking import standing_together, with_nodes
 from unrack.live.kubernetes.gangs.gathering import ANEW, OPEN, Begun, Gang, KeptPods, kept_of, members_of
 from unrack.live.kubernetes.gangs.naming import KINDS
@@ -230,7 +231,12 @@ class KubernetesAdapter:
         found = self.watching.do(self._all(orders))
         yield [
             Acknowledgement(
-                order, _WORDS[order.act], "" if one == LATER else one, one != LATER, stays=order.act == Act.STOP
+                order,
+                _WORDS[order.act],
+                "" if one == LATER else one,
+                one != LATER,
+                stays=order.act == Act.STOP,
+                excused=isinstance(one, Lack),
             )
             for order, one in zip(orders, found, strict=True)
             if isinstance(one, str)

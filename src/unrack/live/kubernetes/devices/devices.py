@@ -17,7 +17,7 @@ from unrack.live.kubernetes.devices.giving import Giving
 from unrack.live.kubernetes.devices.objects import CLAIMS, CLASSES, RULES, SLICES
 from unrack.live.kubernetes.devices.store import Store, is_for
 from unrack.live.kubernetes.devices.trial import Placed
-from unrack.live.kubernetes.devices.written import GivingError
+from unrack.live.kubernetes.devices.written import GivingError, Lack, LackError
 
 KINDS: Sequence[Kind[Any]] = (SLICES, CLASSES, CLAIMS, RULES)
 NOT_NEEDED = (RULES,)
@@ -170,6 +170,8 @@ class Devices:
             await self.giving.give(pods, is_there)
         except UnreachableError as error:
             return error
+        except LackError as error:
+            return Lack(error)
         except (DeniedError, GivingError) as error:
             return str(error)
         return await bind()

@@ -26,7 +26,7 @@ from unrack.live.kubernetes.devices.objects import CLAIMS, Claim
 from unrack.live.kubernetes.devices.store import MOST_CONSUMERS, Store, is_for, is_reserved
 from unrack.live.kubernetes.devices.trial import DeviceTrial, Placed
 from unrack.live.kubernetes.devices.wanted import WantedError
-from unrack.live.kubernetes.devices.written import GivingError, allocation_of, is_ready
+from unrack.live.kubernetes.devices.written import GivingError, LackError, allocation_of, is_ready
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 LONGEST_S = 600.0
@@ -233,7 +233,7 @@ class Giving:
         pod, node, why = short
         self._failed = {key: freed for key, freed in self._failed.items() if freed == store.freed}
         self._failed[pod.metadata.uid, node.metadata.name] = store.freed
-        raise GivingError(why if len(pods) == 1 else f"pod {pod.metadata.name}: {why}")
+        raise LackError(why if len(pods) == 1 else f"pod {pod.metadata.name}: {why}")
 
     def in_vain(self, pods: Sequence[Placed], ending: Collection[str]) -> list[str]:
         """Of pods that others are to be evicted for, one start after the other, why they could not start even then.

@@ -20,6 +20,16 @@ class GivingError(Exception):
     """A pod cannot have its devices now: why."""
 
 
+class LackError(GivingError):
+    """Of the devices that it asks for too few are free now."""
+
+
+class Lack(str):
+    """Why pods do not start, which may be another matter as soon as devices come free."""
+
+    __slots__ = ()
+
+
 def allocation_of(
     claim: Claim, node: Node, given: Sequence[Given], classes: Mapping[str, DeviceClass]
 ) -> dict[str, Any]:
