@@ -35,8 +35,8 @@ PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU
 .PHONY: help demo test check lint types tests other-tests slow-tests worker-tests live k8sbox live-kubernetes test-pythons coverage bench reproductions pictures env clean docs docs-env stories gallery release
 
 help:
-	@echo "make demo      install, run examples/demo.toml, say where the report is"
-	@echo "make test      install, then make check"
+	@echo "make demo      install what it needs, run examples/demo.toml, say where the report is"
+	@echo "make test      install all, then make check"
 	@echo "make check     ruff, spelling and prose, mypy --strict, tests: of many parameters and drawn examples of a test a fifth, none that takes long"
 	@echo "make other-tests  the parameters and examples that make test leaves out"
 	@echo "make slow-tests  the tests that take minutes: whole scenarios against plain twins, all laws over all mixes, stories of faults"
@@ -58,13 +58,19 @@ help:
 
 env: $(VENV)/.made
 
-$(VENV)/.made: pyproject.toml papers/pyproject.toml constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+
+$(VENV)/.demo: pyproject.toml papers/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..."; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "The venv module is missing: apt-get install python3-venv"; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev]' --editable ./papers
+	$(PIP) --editable '.[figures]' --editable ./papers
 	@touch $@
 
-demo: env
+$(VENV)/.made: $(VENV)/.demo
+	$(PIP) --editable '.[all,dev]' --editable ./papers
+	@touch $@
+
+demo: $(VENV)/.demo
 	$(BIN)/unrack run examples/demo.toml --out out/demo
 
 test: env
@@ -92,7 +98,7 @@ slow-tests: env
 	$(BIN)/python -m pytest -n 2 --tries all -m slow
 
 worker-tests: env
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,dev,dask,ray]' --editable ./papers
+	$(PIP) --editable '.[all,dev,dask,ray]' --editable ./papers
 	$(BIN)/python -m pytest tests/workers -m "slow or not slow"
 
 live: env
@@ -111,7 +117,7 @@ test-pythons:
 	.ci/pythons tests
 
 coverage: env
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt coverage
+	$(PIP) coverage
 	NUMBA_DISABLE_JIT=1 UNRACK_DATA=none $(BIN)/python -m coverage run --source=src/unrack -m pytest -p no:xdist --tries all
 	$(BIN)/python -m coverage report --skip-covered
 
@@ -122,7 +128,7 @@ reproductions: env
 	for page in $(PAGES); do $(BIN)/unrack reproduce $$(echo $$page | tr , ' ') --out papers/docs/reproductions || exit 1; done
 
 docs-env: env
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all,docs]' --editable ./papers
+	$(PIP) --editable '.[all,docs]' --editable ./papers
 
 docs: docs-env
 	$(BIN)/python tests/stories/notebook.py
@@ -137,7 +143,7 @@ gallery: env
 	$(BIN)/python docs/_site/make_gallery.py
 
 release: env
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[release]'
+	$(PIP) --editable '.[release]'
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m build --outdir dist papers
