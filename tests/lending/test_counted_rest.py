@@ -111,7 +111,7 @@ def test_what_is_asked_while_a_plan_rests_is_answered_as_of_then() -> None:
             if then <= now + policy.interval_us:
                 return
             for job in core.view.queue.tolist():
-                assert core.why(job, then) == policy.why(core.view, policy.begin(core.view), job, then), (seed, job)
+                assert core.why(job, then) == policy.why(core.view, policy.begin(core.view), job, then), job
                 asked += 1
 
         Kernel(core).run(after_round=ask)
