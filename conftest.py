@@ -6,7 +6,6 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 # What is started by tests need not read a thousand modules as text each time, wherever that is a machine's usual way.
@@ -14,16 +13,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("NUMBA_OPT", "1")  # before numba is loaded: half of the time of the suite is compiling
 
 import pytest
-from hypothesis import settings
+from tries import FEW, begin, draws_many
 
 sys.dont_write_bytecode = False
-settings.register_profile("quick", deadline=None, derandomize=True, database=None)
-settings.load_profile("quick")
-
-
-FEW = 4
-"""So many parameters of one test are always tried; of more, a fifth, chosen by their names."""
-FEW_EXAMPLES = 10
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,17 +24,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tries", choices=("some", "rest", "all"), default="some", help=tried)
 
 
-def draws_many(item: pytest.Item, fewer: bool) -> bool:
-    """Whether a test draws many examples, which are to be ``fewer``."""
-    test: Any = getattr(item, "obj", None)
-    drawn = getattr(test, "_hypothesis_internal_use_settings", None)  # no public way leads to it
-    if drawn is None or drawn.max_examples <= FEW_EXAMPLES:
-        return False
-    if fewer and not hasattr(test, "_all_examples"):
-        test._all_examples = drawn.max_examples
-        some = max(FEW_EXAMPLES, drawn.max_examples // 5)
-        test._hypothesis_internal_use_settings = settings(drawn, max_examples=some)
-    return True
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests are imported after this."""
+    begin(config.getoption("--tries"))
 
 
 @pytest.hookimpl(trylast=True)
@@ -58,7 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         met[name] += 1
         first = every[name] <= FEW or met[name] == 1 or crc32(item.nodeid.encode()) % 5 == 0
         first = first and item.get_closest_marker("long") is None
-        again = first and draws_many(item, fewer=tries == "some")
+        again = first and draws_many(item)
         (kept if again or first == (tries == "some") else left).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left)

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted import Scripted
 from small_worlds import J, S, clusters, job_lists, lease_on, start_on, table, work, workload_of
+from tries import draws
 
 import unrack
 from unrack.cluster.spec import Cluster
@@ -45,7 +46,7 @@ def said(tables: Tables) -> str:
 # --- runs that are right ----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(cluster=clusters(), jobs=job_lists(honest=False), policy=st.sampled_from(["fcfs", "easy", "conservative"]),
        faults=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 3), st.integers(0, 6)), max_size=4))  # fmt: skip
 def test_random_runs_pass(cluster: Cluster, jobs: list[J], policy: str, faults: list[tuple[int, int, int]]) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scripted import Scripted
 from small_worlds import J, start_on, table, work
+from tries import draws
 
 import unrack
 from unrack.cluster.spec import Cluster
@@ -98,7 +99,7 @@ def test_a_refused_resize_changes_nothing(what: str) -> None:
     assert seen(state) == before
 
 
-@settings(max_examples=200)
+@draws(200)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 110), st.integers(0, 110),
                           st.integers(0, 60), st.booleans()), max_size=8))  # fmt: skip
 def test_free_and_held_are_all_there_is_after_any_resizes(moves: list[tuple[int, int, int, int, int, bool]]) -> None:

@@ -8,8 +8,9 @@ from math import ceil
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.solver import late
 from unrack.solver.late import Late, fewest_late, in_pieces, least_response, most_work, telling_pieces
@@ -62,14 +63,14 @@ def bound_of(jobs: list[tuple[int, int, int]], capacity: int) -> Late:
 
 
 @given(WINDOWS, st.integers(1, 3))
-@settings(max_examples=150)
+@draws(150)
 def test_the_bound_is_the_optimum_of_the_linear_programme_rounded_up(jobs, capacity) -> None:
     assume(all(energy <= capacity * window for _, window, energy in jobs))
     assert bound_of(jobs, capacity) == Late(0, np.array([ceil(len(jobs) - most_on_time(jobs, capacity))]))
 
 
 @given(WINDOWS, st.integers(1, 3))
-@settings(max_examples=60)
+@draws(60)
 def test_with_fewer_levels_than_energies_the_bound_is_lower_but_still_a_bound(jobs, capacity) -> None:
     assume(all(energy <= capacity * window for _, window, energy in jobs))
     exact = bound_of(jobs, capacity).total
@@ -79,7 +80,7 @@ def test_with_fewer_levels_than_energies_the_bound_is_lower_but_still_a_bound(jo
 
 
 @given(WINDOWS)
-@settings(max_examples=80)
+@draws(80)
 def test_no_set_of_jobs_does_more_work_than_its_windows_hold_and_some_set_does_all(jobs) -> None:
     jobs = sorted((release, release + window, min(work, window)) for release, window, work in jobs)
     columns = (np.array(column, np.int64) for column in zip(*jobs, strict=True))
@@ -113,7 +114,7 @@ def test_jobs_without_due_times_are_never_late_and_no_jobs_are_fine() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), min_size=1, max_size=6))
-@settings(max_examples=80)
+@draws(80)
 def test_the_least_response_is_that_of_serving_the_least_left_step_by_step(jobs) -> None:
     left, time, total = {j: work for j, (_, work) in enumerate(jobs)}, 0, 0
     while left:

@@ -142,7 +142,12 @@ def test_a_policy_can_be_added_from_a_file_and_a_seed_given(tmp_path: Path) -> N
     assert [(row["policy"], row["seed"]) for row in rows] == [("fcfs", 7), ("easy", 7), ("few at a time", 7)]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def marks(example: Path) -> list[pytest.MarkDecorator]:
+    """Two run for ten seconds, and what they run is run by many tests."""
+    return [pytest.mark.long] if example.name in ("nvme.toml", "load-sweep.toml") else []
+
+
+@pytest.mark.parametrize("example", [pytest.param(one, marks=marks(one), id=one.name) for one in EXAMPLES])
 def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     variables = {}
     if example.name in NEED_DATA:

@@ -6,8 +6,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
@@ -140,7 +141,7 @@ def test_a_file_of_another_kind_is_refused_with_what_can_be_read(tmp_path: Path)
 ODD = ["=", "", "\n", "0", "-1", "9" * 30, "[", "]", ",", "null", '"', "{", "}", " ", "é", "1e9", "\\", "#"]
 
 
-@settings(max_examples=150, deadline=None)
+@draws(150)
 @given(st.sampled_from(["slurm.conf", "scontrol-node.txt", "sinfo.json", "kubectl.json"]), st.data())
 def test_a_mutated_description_is_read_or_refused_in_words(name: str, data: st.DataObject) -> None:
     text = (SAMPLES / name).read_text()

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 from typer.testing import CliRunner
 
 import unrack
@@ -452,7 +453,7 @@ def test_what_cannot_be_is_refused_with_its_place(texts: list[str], words: str) 
 ODD = ["=", "", "\n", "0", "-1", "9" * 30, "[", "]", ",", "null", '"', "'", ":", "|", "é", "1e9", "\\", "#", "root"]
 
 
-@settings(max_examples=200, deadline=None)
+@draws(200)
 @given(st.sampled_from([CONF, PARTITIONS, DUMP, ASSOC, QOS]), st.data())
 def test_a_mutated_file_is_read_or_refused_in_words(text: str, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):

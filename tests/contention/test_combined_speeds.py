@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 import pytest
 from both_slowdowns import BOTH, MODEL, SETTINGS, TABLE, cases
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 from typer.testing import CliRunner
 
 import unrack
@@ -130,7 +131,7 @@ def begins_us(result: Result) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("how", ["add", "min", "product"])
-@settings(max_examples=15, deadline=None)
+@draws(15)
 @given(case=cases())
 def test_the_work_of_every_job_is_its_combined_speed_over_its_time(case: tuple[Cluster, Workload], how: str) -> None:
     """An audit that takes nothing from the engine but its log, and each speed from the twin of its cause."""
@@ -164,7 +165,7 @@ class Watched(Kernel):
         return wake
 
 
-@settings(max_examples=15, deadline=None)
+@draws(15)
 @given(case=cases(), how=st.sampled_from(["add", "min", "product"]))
 def test_after_every_event_each_speed_is_the_formula_of_the_two(case: tuple[Cluster, Workload], how: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -173,7 +174,7 @@ def test_after_every_event_each_speed_is_the_formula_of_the_two(case: tuple[Clus
     assert Watched.checked > 0
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(case=cases(), how=st.sampled_from(["add", "product"]))
 def test_beside_a_slowdown_that_changes_nothing_the_other_gives_the_same_run(
     case: tuple[Cluster, Workload], how: str

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from applications import drawn, pair, profile, worked
 from hypothesis import given
-from hypothesis import settings as how
 from hypothesis import strategies as st
 from lending import Bench, jobs_of, random_lease
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease, Loan
@@ -183,9 +183,10 @@ def happen(world: Bench, kind: str, job: int, seed: int) -> bool:
     return True
 
 
+@pytest.mark.draws(60)
 @pytest.mark.parametrize("settings", SETTINGS, ids=["plain", "interpolated", "by-share-and-distance"])
 def test_speeds_are_those_of_the_plain_twin_whatever_happens(settings) -> None:
-    @how(max_examples=60, deadline=None)
+    @draws(60)
     @given(ACTIONS)
     def held_to_it(actions: list[tuple[str, int, int]]) -> None:
         world = world_of(settings)
@@ -199,7 +200,7 @@ def test_speeds_are_those_of_the_plain_twin_whatever_happens(settings) -> None:
     held_to_it()
 
 
-@how(max_examples=50, deadline=None)
+@draws(50)
 @given(st.integers(0, 2**31), st.permutations(range(8)), st.permutations(range(8)), st.integers(1, 4))
 def test_the_order_of_starts_and_ends_does_not_matter(seed, first, second, together) -> None:
     one, random = world_of(SETTINGS[2]), np.random.default_rng(seed)
@@ -229,7 +230,7 @@ def test_the_order_of_starts_and_ends_does_not_matter(seed, first, second, toget
     assert again.known == other.known
 
 
-@how(max_examples=30, deadline=None)
+@draws(30)
 @given(ACTIONS)
 def test_with_all_memory_local_every_speed_is_exactly_one(actions) -> None:
     world = world_of(SETTINGS[0])

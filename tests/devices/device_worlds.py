@@ -211,7 +211,7 @@ def random_world(seed: int) -> World:
 
 
 def crowd(seed: int) -> World:
-    """Many jobs that ask alike and run equally long, and differ in their deadlines."""
+    """Many jobs that ask alike and run about equally long, and differ in their deadlines."""
     rng = random.Random(seed)
     run = rng.choice([5, 8])
     kinds = [D(0, run, 1, app="a", nvme=(900, 10)), D(0, run, 2, app="a", nvme=(900, 10)), D(0, run, 1, nvme=(600, 90))]
@@ -219,7 +219,8 @@ def crowd(seed: int) -> World:
     for _ in range(rng.randint(12, 24)):
         submit += rng.choice([0, 0, 0, 0, 1])
         due = submit + rng.choice([run, run + 1, run + 2, 2 * run, 2 * run + 1, 3 * run, 50, 99])
-        jobs.append(replace(rng.choice(kinds), submit=submit, due=rng.choice([due, due, due, due, None])))
+        due, lasts = rng.choice([due, due, due, due, None]), rng.choice([run, run, run - 3])
+        jobs.append(replace(rng.choice(kinds), submit=submit, due=due, run=lasts))
     jobs[0] = replace(jobs[0], due=30)
     if rng.random() < 0.3:
         jobs = [replace(job, tasks=3 if job.nvme[1] == 90 else 2) for job in jobs]

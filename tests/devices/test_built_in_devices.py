@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 import unrack
 from unrack.cluster.pools.pool import packed_lists
@@ -120,7 +121,7 @@ def test_what_cannot_be_is_refused_with_its_key(keys: dict[str, Any], words: lis
     assert all(word in message for word in words), message
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=5))
 def test_packed_lists_hold_each_row_in_order(rows: list[list[bool]]) -> None:
     packed = packed_lists(np.array(rows, np.bool_))
@@ -139,7 +140,7 @@ def gpu_jobs(draw: st.DrawFn) -> Workload:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(gpu_jobs(), st.sampled_from(POLICIES))
 def test_every_task_has_as_many_devices_of_its_node_as_it_asks_for_alone(jobs: Workload, policy: str) -> None:
     """Checked in the tables, apart from the audit that every run ends with."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from device_worlds import D, cluster, pool, table
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tries import draws
 
 from unrack.errors import RefusedError
 from unrack.ledger.devices.columns import FREE, FREE_COUNT, GROUP
@@ -328,8 +328,7 @@ class Devices(RuleBasedStateMachine):
             assert (self.state.condition(job) == RUNNING) == (job in self.leases)
 
 
-TestDevices = Devices.TestCase
-TestDevices.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestDevices = draws(40, stateful_step_count=30)(Devices).TestCase
 
 
 def test_a_refused_lease_leaves_no_trace_though_its_first_shares_were_taken() -> None:

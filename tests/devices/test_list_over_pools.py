@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 from device_worlds import D, World, cluster, crowd, play, pool, table, worlds
-from hypothesis import given, settings
+from hypothesis import given
+from tries import draws
 
 from unrack.core import Core
 from unrack.events import Round, Submitted
@@ -31,7 +32,7 @@ def starts(log: RunLog) -> list[float]:
 
 
 @pytest.mark.parametrize("place", OF_DEVICES)
-@settings(max_examples=25)
+@draws(25)
 @given(world=worlds())
 def test_without_a_head_to_mind_the_schedule_is_that_of_the_pool_policy(place: str, world: World) -> None:
     order = "urgency" if place == "lookahead" else "edf"
@@ -85,7 +86,7 @@ def starts_us(view: View, decided: list[Decision], job: int, now: int) -> int:
     return NEVER_US
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(world=worlds())
 def test_whoever_is_first_in_the_queue_starts_by_when_it_was_promised(world: World) -> None:
     honest = tuple(replace(job, request=None) for job in world.jobs)

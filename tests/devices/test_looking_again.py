@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from device_worlds import D, S, World, cluster, play, pool, pressing
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from naive import Naive
+from tries import draws
 
 from unrack.policy.contract import Decision
 from unrack.policy.table import parse_policy
@@ -146,7 +147,7 @@ def first_difference(one: Iterable[Any], other: Iterable[Any]) -> tuple[Any, Any
 
 
 @pytest.mark.parametrize("policy", AWARE)
-@settings(max_examples=60)
+@draws(60)
 @given(world=st.integers(0, 2**32).map(pressing), every=st.sampled_from([S, S // 8, 70_001]))
 def test_no_start_is_found_earlier_by_asking_all_the_time(policy: str, world: World, every: int) -> None:
     ours, polled = starts(play(world, policy).log), starts(play(world, watched(policy, every)).log)
@@ -155,7 +156,7 @@ def test_no_start_is_found_earlier_by_asking_all_the_time(policy: str, world: Wo
 
 
 @pytest.mark.parametrize("policy", AWARE)
-@settings(max_examples=60)
+@draws(60)
 @given(seed=st.integers(0, 2**32), gangs=st.booleans())
 def test_every_round_that_a_policy_asks_for_starts_a_job(policy: str, seed: int, gangs: bool) -> None:
     chosen = watched(policy)
@@ -167,7 +168,7 @@ def test_every_round_that_a_policy_asks_for_starts_a_job(policy: str, seed: int,
 
 
 @pytest.mark.parametrize("policy", [name for name in AWARE if name != "lookahead"])
-@settings(max_examples=40)
+@draws(40)
 @given(seed=st.integers(0, 2**32), gangs=st.booleans(), order=st.sampled_from(["edf", "fcfs"]))
 def test_the_moments_are_those_of_the_plain_twins(policy: str, seed: int, gangs: bool, order: str) -> None:
     world = pressing(seed, gangs)
@@ -177,7 +178,7 @@ def test_the_moments_are_those_of_the_plain_twins(policy: str, seed: int, gangs:
 
 
 @pytest.mark.parametrize("policy", ["max-composition", "min-fragmentation"])
-@settings(max_examples=40)
+@draws(40)
 @given(seed=st.integers(0, 2**32))
 def test_deadlines_that_are_past_open_compositions_too_in_the_authors_reading(policy: str, seed: int) -> None:
     world = pressing(seed)

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 from device_worlds import World, crowd, play, worlds
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from naive import Naive
+from tries import draws
 
 ORDERS = ["edf", "edf", "fcfs", "sjf", "priority-edf"]
 
@@ -30,14 +31,14 @@ def same(world: World, rule: str, order: str, authors: bool = False) -> None:
 
 
 @pytest.mark.parametrize("rule", ["max-composition", "min-fragmentation", "disaggregation-aware", "resource-aware"])
-@settings(max_examples=60)
+@draws(60)
 @given(world=worlds(), order=st.sampled_from(ORDERS))
 def test_the_aware_rules_decide_as_their_plain_twins(rule: str, world: World, order: str) -> None:
     same(world, rule, order)
 
 
 @pytest.mark.parametrize("rule", ["first-fit", "best-fit"])
-@settings(max_examples=60)
+@draws(60)
 @given(world=worlds(), order=st.sampled_from(ORDERS), models=st.booleans())
 def test_the_simple_fits_decide_as_their_plain_twins(rule: str, world: World, order: str, models: bool) -> None:
     """Of jobs of one task by best fit: a list fills nodes with a gang, the twin chooses for each of its tasks anew."""
@@ -47,7 +48,7 @@ def test_the_simple_fits_decide_as_their_plain_twins(rule: str, world: World, or
 
 
 @pytest.mark.parametrize("rule", ["max-composition", "min-fragmentation", "resource-aware"])
-@settings(max_examples=40)
+@draws(40)
 @given(world=st.integers(0, 2**32).map(crowd), order=st.sampled_from(ORDERS))
 def test_jobs_alike_that_differ_in_their_deadlines_are_skipped_only_where_they_have_no_place(
     rule: str, world: World, order: str
@@ -56,7 +57,7 @@ def test_jobs_alike_that_differ_in_their_deadlines_are_skipped_only_where_they_h
 
 
 @pytest.mark.parametrize("rule", ["max-composition", "min-fragmentation", "disaggregation-aware"])
-@settings(max_examples=40)
+@draws(40)
 @given(
     world=worlds() | st.integers(0, 2**32).map(crowd),
     order=st.sampled_from(ORDERS),

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from device_worlds import PLACERS, Played, World, play, table, worlds
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ledger import audit
+from tries import draws
 
 from unrack.core import Core
 from unrack.ledger.devices.columns import FREE, GROUP, HOME, LEAVING, LEAVING_OFFLINE, OFFLINE
@@ -43,7 +44,7 @@ def assert_all_is_back(played: Played) -> None:
 
 
 @pytest.mark.parametrize("policy", [*PLACERS, *ORDERED])
-@settings(max_examples=60)
+@draws(60)
 @given(world=worlds(), ties=st.sampled_from(TIES), seed=st.integers(0, 3), models=st.booleans())
 def test_devices_are_conserved_exclusive_in_reach_and_as_fast_as_the_models_say(
     policy: str, world: World, ties: str, seed: int, models: bool
@@ -56,7 +57,7 @@ def test_devices_are_conserved_exclusive_in_reach_and_as_fast_as_the_models_say(
 
 
 @pytest.mark.parametrize("policy", PLACERS)
-@settings(max_examples=15)
+@draws(15)
 @given(world=worlds(), seed=st.integers(0, 3))
 def test_two_runs_are_the_same_byte_for_byte(policy: str, world: World, seed: int) -> None:
     first, second = (play(world, policy, seed=seed).log for _ in range(2))
@@ -68,7 +69,7 @@ def test_two_runs_are_the_same_byte_for_byte(policy: str, world: World, seed: in
 
 
 @pytest.mark.parametrize("policy", PLACERS)
-@settings(max_examples=25)
+@draws(25)
 @given(world=worlds())
 def test_only_a_job_that_would_not_start_alone_either_waits_for_ever(policy: str, world: World) -> None:
     log = play(world, policy).log
@@ -78,7 +79,7 @@ def test_only_a_job_that_would_not_start_alone_either_waits_for_ever(policy: str
         assert alone.state.tolist() == [QUEUED]
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(world=worlds(), policy=st.sampled_from(PLACERS))
 def test_asking_why_a_job_waits_changes_nothing(world: World, policy: str) -> None:
     played = play(world, policy)

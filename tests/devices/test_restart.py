@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from device_worlds import PLACERS, D, S, World, cluster, pool, pressing, random_world, table
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.core import Core
 from unrack.events import Finished, Round, Submitted
@@ -76,7 +77,7 @@ WORLDS = st.integers(0, 2**32).flatmap(
 
 
 @pytest.mark.parametrize("policy", PLACERS)
-@settings(max_examples=30)
+@draws(30)
 @given(world=WORLDS, keep=st.integers(1, 8))
 def test_jobs_submitted_later_change_nothing_earlier(policy: str, world: World, keep: int) -> None:
     keep = min(keep, len(world.jobs))
@@ -88,7 +89,7 @@ def test_jobs_submitted_later_change_nothing_earlier(policy: str, world: World, 
 
 
 @pytest.mark.parametrize("policy", PLACERS)
-@settings(max_examples=30)
+@draws(30)
 @given(world=WORLDS)
 def test_a_core_that_starts_empty_does_the_same_as_one_that_has_the_trace(policy: str, world: World) -> None:
     _, told = run(world, policy)
@@ -102,13 +103,13 @@ def test_a_core_that_starts_empty_does_the_same_as_one_that_has_the_trace(policy
 
 
 @pytest.mark.parametrize("policy", ANEW)
-@settings(max_examples=30)
+@draws(30)
 @given(world=WORLDS, anew=st.integers(1, 4))
 def test_a_policy_that_begins_anew_goes_on_as_if_it_had_not(policy: str, world: World, anew: int) -> None:
     assert starts(run(world, policy, anew)[0]) == starts(run(world, policy)[0])
 
 
-@settings(max_examples=30)
+@draws(30)
 @given(world=WORLDS, anew=st.integers(1, 4))
 def test_random_fit_that_begins_anew_draws_anew_and_serves_the_same_jobs(world: World, anew: int) -> None:
     again, once = (run(world, "random-fit", times)[0] for times in (anew, 0))

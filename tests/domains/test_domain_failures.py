@@ -8,8 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from failing_worlds import Ask, S, asks, contents, domains_of, fault, faults_of, table, work
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -190,7 +191,7 @@ def expected(log: RunLog, faults: Sequence[Fault]) -> list[tuple[str, int, int, 
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=150)
+@draws(150)
 @given(drawn=st.data(), content=contents(), jobs=asks())
 def test_a_node_is_down_while_any_of_its_domains_is_and_every_job_hit_is_recorded(
     policy: str, drawn: st.DataObject, content: dict[str, object], jobs: list[Ask]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from failing_worlds import contents, domains_of
-from hypothesis import given, settings
+from hypothesis import given
+from tries import draws
 
 from unrack.cluster.domains import node_ids, parted
 from unrack.cluster.spec import Cluster
@@ -102,7 +103,7 @@ def test_a_level_or_domain_that_is_not_there_is_refused_with_those_that_are() ->
         found.domain("chassis9")
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(content=contents())
 def test_a_level_parts_the_nodes_as_its_domains_say(content: dict[str, Any]) -> None:
     found = Cluster.from_dict(content)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack import Cluster
 from unrack.core import Core
@@ -77,7 +78,7 @@ def plan_of(core: Core, seed: int) -> list[Decision]:
     return decisions
 
 
-@settings(max_examples=80, deadline=None)
+@draws(80)
 @given(st.integers(0, 100_000))
 def test_a_plan_is_done_whole_or_not_at_all_whatever_it_decides(seed: int) -> None:
     core = core_of(seed)

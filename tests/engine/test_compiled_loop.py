@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_worlds import J, S, clusters, job_lists, table
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -84,10 +85,11 @@ def stretches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return told
 
 
+@pytest.mark.draws(40)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("ties", list(Ties))
 def test_both_loops_give_the_same_run_on_random_worlds(policy: str, ties: str, stretches: list[int]) -> None:
-    @settings(max_examples=40)
+    @draws(40)
     @given(clusters(), st.one_of(job_lists(honest=True), job_lists(honest=False), job_lists(False, single=True)))
     def check(cluster: Cluster, jobs: list[J]) -> None:
         both = [everything(cluster, table(jobs), policy, ties, (), way) for way in (False, True)]

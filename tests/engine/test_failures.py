@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_worlds import J, S, audit, clusters, is_lending, is_whole, job_lists, suited, suited_jobs, table, work
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -121,7 +122,7 @@ def test_a_fault_of_a_domain_that_is_not_there_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", [*POLICIES, "conservative(nodes=whole)", "slurm(interval=2 s, nodes=whole)"])
-@settings(max_examples=30)
+@draws(30)
 @given(
     cluster=clusters(), jobs=st.booleans().flatmap(job_lists), ties=st.sampled_from(list(Ties)),
     times=st.lists(st.tuples(st.integers(0, 8), st.integers(0, 30), st.integers(0, 9)), max_size=6),

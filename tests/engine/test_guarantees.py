@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_worlds import (
     J,
@@ -22,6 +22,7 @@ from small_worlds import (
     work,
     workload_of,
 )
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -42,7 +43,7 @@ def whole_is_free(core: Core) -> bool:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@settings(max_examples=40)
+@draws(40)
 @given(
     cluster=clusters(), jobs=st.booleans().flatmap(job_lists), place=st.sampled_from(PLACES), whole=st.booleans(),
     ties=st.sampled_from(TIES), exact=st.booleans(),
@@ -61,7 +62,7 @@ def test_every_policy_keeps_capacity_and_gangs_and_finishes_every_possible_job(
     assert whole_is_free(core)
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(
     cluster=clusters(most_classes=2, memory=False),
     jobs=st.booleans().flatmap(lambda h: job_lists(h, single=True)),
@@ -72,7 +73,7 @@ def test_tasks_of_one_core_keep_the_same_promises(cluster: Cluster, jobs: list[J
     audit(simulate(cluster, work(*jobs), name, world=World(ties=ties)).log)
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(
     cluster=clusters(), jobs=job_lists(honest=False), order=st.sampled_from(["sjf", "largest", "wfp3", "priority"]),
     depth=st.integers(1, 3), ties=st.sampled_from(TIES),
@@ -88,7 +89,7 @@ def test_orders_and_depths_keep_the_same_promises(
         audit(simulate(cluster, work(*jobs), name, world=World(ties=ties)).log)
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(cluster=clusters(), jobs=job_lists(honest=False), ties=st.sampled_from(TIES), place=st.sampled_from(PLACES))
 def test_fcfs_starts_jobs_in_the_order_of_their_submission(
     cluster: Cluster, jobs: list[J], ties: str, place: str
@@ -133,7 +134,7 @@ def reservation(core: Core, job: int, now: int, whole: bool) -> int:
     raise AssertionError("a job that is not impossible fits when all others have ended")
 
 
-@settings(max_examples=300)
+@draws(300)
 @given(
     cluster=clusters(), jobs=job_lists(honest=True), ties=st.sampled_from(TIES), whole=st.booleans(),
     place=st.sampled_from(PLACES),
@@ -160,7 +161,7 @@ def test_easy_never_delays_the_reservation_of_the_head_when_requests_are_honest(
         assert begun[job] * S <= time
 
 
-@settings(max_examples=300)
+@draws(300)
 @given(
     cluster=clusters(), jobs=job_lists(honest=True), ties=st.sampled_from(TIES), whole=st.booleans(),
     place=st.sampled_from(PLACES), order=st.sampled_from(["fcfs", "fcfs", "sjf", "largest"]), single=st.booleans(),
@@ -216,7 +217,7 @@ def test_conservative_reserves_in_the_plan_of_nodes_cores_or_whole_nodes_as_the_
     assert grains == [Grain.CORES, Grain.NODES, Grain.WHOLE]
 
 
-@settings(max_examples=30)
+@draws(30)
 @given(jobs=job_lists(honest=False), cluster=clusters())
 def test_conservative_and_easy_start_an_only_job_at_once(jobs: list[J], cluster: Cluster) -> None:
     for name in ("easy", "conservative", "conservative(nodes=whole)", "slurm(nodes=whole)"):

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_worlds import J, table, workload_of
+from tries import draws
 
 import unrack
 from unrack.cluster.distance import NAMES, distance_of
@@ -185,7 +186,7 @@ def test_distances_are_rack_group_far_and_pool() -> None:
     assert {pair: distance(c, *pair) for pair in pairs} == pairs
 
 
-@settings(max_examples=50, deadline=None)
+@draws(50)
 @given(st.integers(1, 9), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2), st.data())
 def test_distances_follow_the_numbers_of_nodes(nodes: int, a_rack: int, a_group: int, pool: int, data: Any) -> None:
     """Of nodes in racks of ``a_rack`` and racks in groups of ``a_group``, division tells the distance."""

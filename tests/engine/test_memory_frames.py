@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_worlds import J, S, table, workload_of
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.state import Status
@@ -106,7 +107,7 @@ JOB = st.builds(
 
 
 @pytest.mark.long
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(
     st.lists(JOB, min_size=1, max_size=12),
     st.sampled_from(["disaggregated(scheduler=fcfs)", "strawman(scheduler=easy)", "local(scheduler=easy)"]),

@@ -7,10 +7,11 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from plain_first_fit import first_fit
 from small_worlds import J, S, clusters, job_lists, starts, table, workload_of
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
@@ -212,7 +213,7 @@ def test_counting_cores_of_wide_nodes_is_counting_processors() -> None:
                 assert starts(simulate(wide, workload_of(jobs), spread).log) == starts(narrow)
 
 
-@settings(max_examples=300)
+@draws(300)
 @given(
     cluster=clusters(), jobs=st.booleans().flatmap(lambda honest: job_lists(honest, most=20)),
     backfill=st.sampled_from(["none", "any", "easy"]), depth=st.sampled_from([1, 3, 2**40]),
@@ -265,7 +266,7 @@ SORTED = ("first-fit", "best-fit", "worst-fit")
 """Those of FITS that go by an order of the nodes."""
 
 
-@settings(max_examples=300)
+@draws(300)
 @given(
     nodes=st.lists(
         st.tuples(st.integers(1, 6), st.integers(0, 9), st.integers(0, 6), st.integers(0, 9)), min_size=1, max_size=9

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -175,7 +176,7 @@ EVENTS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@draws(150)
 @given(EVENTS, st.sampled_from(["fcfs", "easy", "conservative", "slurm", "disaggregated"]))
 def test_free_held_and_withheld_are_all_that_is_installed_whatever_happens(
     happenings: list[tuple[str, int, int]], policy: str

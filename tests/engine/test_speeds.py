@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_worlds import J, S, audit, clusters, job_lists, lease_on, nodes_held, start_on, table, work
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -80,7 +81,7 @@ def assert_exact(log: RunLog) -> None:
         assert -Fraction(1, 1000) <= over <= changes[i], "the work was not done, or it went on after its end"
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(
     cluster=clusters(),
     jobs=st.booleans().flatmap(job_lists),
@@ -106,7 +107,7 @@ def test_three_jobs_that_share_a_node_end_when_hand_calculation_says() -> None:
     assert result.jobs["run_s"].to_list() == pytest.approx([10, 10, 11], abs=5e-6)
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(cluster=clusters(), jobs=st.booleans().flatmap(job_lists), ties=st.sampled_from(list(Ties)))
 def test_a_model_that_slows_nobody_is_no_model_at_all(cluster: Cluster, jobs: list[J], ties: Ties) -> None:
     plain = simulate(cluster, work(*jobs), "easy", world=World(ties=ties))

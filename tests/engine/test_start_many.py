@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack import Cluster
 from unrack.core import Core
@@ -49,7 +50,7 @@ def told(core: Core) -> list[object]:
     ]  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(st.integers(0, 100_000))
 def test_at_once_or_one_by_one_comes_to_the_same(seed: int) -> None:
     (one, leases), (other, _) = core_of(seed), core_of(seed)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from small_worlds import J, lease_on, table
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.core.answers import struck
@@ -299,8 +299,7 @@ def uses(memory: MemoryUse, first: np.ndarray, following: int) -> Counter[tuple[
     return found
 
 
-StateMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestStateMachine = StateMachine.TestCase
+TestStateMachine = draws(60, stateful_step_count=40)(StateMachine).TestCase
 
 
 def test_leases_survive_when_the_room_for_their_rows_is_made_again_and_again() -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_worlds import J, S, starts, table, workload_of
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, TraceError
@@ -69,7 +70,7 @@ def worlds(draw: st.DrawFn) -> tuple[Cluster, JobTable]:
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "easy(order=sjf)", "list(backfill=any)"])
-@settings(max_examples=60)
+@draws(60)
 @given(worlds(), st.integers(0, 120))
 def test_a_run_that_is_cut_and_begun_again_goes_on_as_it_did(
     policy: str, world: tuple[Cluster, JobTable], at_s: int
@@ -88,7 +89,7 @@ def test_a_run_that_is_cut_and_begun_again_goes_on_as_it_did(
     )
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30), st.integers(1, 4)), min_size=2, max_size=25),
        st.integers(0, 120))  # fmt: skip
 def test_conservative_goes_on_as_it_did_where_any_core_will_do(jobs: list[tuple[int, int, int]], at_s: int) -> None:

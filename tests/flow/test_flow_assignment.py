@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from flow_check import faults
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
+from tries import draws
 
 from unrack.policy.flow import assignment
 from unrack.policy.flow.assignment import Sides, assign, build, groups_of
@@ -107,7 +108,7 @@ def test_a_round_costs_what_an_independent_solver_says_with_equal_hosts_grouped_
             assert charged(sides, found.owner, found.host) <= wanted, seed
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(st.integers(0, 100_000))
 def test_whatever_the_solver_the_same_sub_tasks_get_the_same_hosts(seed: int) -> None:
     sides = sides_of(seed)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack import Cluster, Workload, simulate
 from unrack.policy.flow.costs import Costs, Phase
@@ -90,7 +91,7 @@ def test_who_was_passed_often_is_promised_a_time_and_starts_then() -> None:
     assert starts(held_back)[at] > 1500, "the test can fail: without the promise it waits until nobody comes any more"
 
 
-@settings(max_examples=25, deadline=None)
+@draws(25)
 @given(st.integers(0, 10_000), st.sampled_from(["utility", "network", "locality", "fragmentation"]))
 def test_nobody_starves(seed: int, cost: str) -> None:
     random = np.random.default_rng(seed)
@@ -174,7 +175,7 @@ def test_in_a_migration_round_a_job_gets_gpus_of_its_own_node_once_that_pays() -
     assert remote_spans(dear, 4)[3] == [True], "it would cost more than it saves"
 
 
-@settings(max_examples=25, deadline=None)
+@draws(25)
 @given(st.integers(0, 10_000))
 def test_whoever_moves_everything_is_conserved_and_all_end(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -7,10 +7,11 @@ import random
 import numpy as np
 import pytest
 from flow_check import faults
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
+from tries import draws
 
 from unrack.errors import InputError, RunError
 from unrack.solver.flow.network import Flow, Network, checked
@@ -94,7 +95,7 @@ def test_every_solver_costs_what_a_linear_programme_costs_and_finds_the_same_flo
     assert tied > 20  # solvers do break ties in different ways
 
 
-@settings(max_examples=300, deadline=None)
+@draws(300)
 @given(networks())
 def test_the_canonical_flow_does_not_depend_on_the_solver(network: Network) -> None:
     try:

@@ -11,7 +11,8 @@ import both_slowdowns
 import numpy as np
 import pytest
 from device_worlds import PLACERS, World, table, worlds
-from hypothesis import given, settings
+from hypothesis import given
+from tries import draws
 
 from unrack import Cluster, generate
 from unrack.core import Core
@@ -137,7 +138,7 @@ def case_of(world: World) -> Case:
 
 
 @pytest.mark.parametrize("policy", PLACERS)
-@settings(max_examples=25)
+@draws(25)
 @given(world=worlds())
 def test_on_pools_run_times_follow_from_who_held_what(policy: str, world: World) -> None:
     assert_one_physics(case_of(world), policy)
@@ -165,7 +166,7 @@ def test_under_contention_run_times_follow_from_who_held_what(policy: str, seed:
 
 
 @pytest.mark.parametrize("how", Together)
-@settings(max_examples=10)
+@draws(10)
 @given(world=both_slowdowns.cases())
 def test_with_devices_and_contention_run_times_follow_from_who_held_what(
     how: Together, world: tuple[Cluster, Workload]

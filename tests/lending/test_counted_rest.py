@@ -95,3 +95,24 @@ def test_a_policy_made_of_one_that_rests_is_asked_at_every_interval() -> None:
     values = {name: getattr(policy, name) for name in policy.__dataclass_fields__}
     restless = replace(Restless(**values), label="own")
     assert run(content, jobs, Own(**values))[1] == run(content, jobs, restless)[1] > run(content, jobs, policy)[1]
+
+
+def test_what_is_asked_while_a_plan_rests_is_answered_as_of_then() -> None:
+    asked = 0
+    for seed in range(30):
+        content, jobs, how = world(seed)
+        policy = parse_policy(f"disaggregated({how})")
+        core = Core(Cluster.from_dict(content), table(jobs), policy)
+
+        def ask(now: int, core: Core = core, policy: Any = policy) -> None:
+            nonlocal asked
+            following = core.next_round(now)
+            then = now if following is None else following - 1
+            if then <= now + policy.interval_us:
+                return
+            for job in core.view.queue.tolist():
+                assert core.why(job, then) == policy.why(core.view, policy.begin(core.view), job, then), job
+                asked += 1
+
+        Kernel(core).run(after_round=ask)
+    assert asked > 10

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lending_worlds import attempts_of, contents, jobs_of
 from small_worlds import J, table, work, workload_of
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.sim.log import RunLog
@@ -50,7 +51,7 @@ def modest(jobs: list[J], cluster: Cluster) -> list[J]:
 
 @pytest.mark.parametrize("rule", ["disaggregated", "local", "local-spread", "contention-aware"])
 @pytest.mark.parametrize("scheduler", PLAIN)
-@settings(max_examples=40)
+@draws(40)
 @given(content=contents(), jobs=st.booleans().flatmap(jobs_of), ties=st.sampled_from(["together", "submit-first"]))
 def test_jobs_that_fit_everywhere_run_as_under_the_plain_scheduler(
     rule: str, scheduler: str, content: dict[str, Any], jobs: list[J], ties: str
@@ -61,7 +62,7 @@ def test_jobs_that_fit_everywhere_run_as_under_the_plain_scheduler(
 
 
 @pytest.mark.parametrize("scheduler", ["slurm", "slurm, often", "fcfs", "easy"])
-@settings(max_examples=40)
+@draws(40)
 @given(content=contents(), jobs=st.booleans().flatmap(jobs_of))
 def test_a_job_that_no_cluster_could_hold_makes_no_difference(
     scheduler: str, content: dict[str, Any], jobs: list[J]

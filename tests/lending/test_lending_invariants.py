@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lending_worlds import contents, held_by_node, jobs_of, words
 from plain_lending import EVERYBODY, RULES
 from small_worlds import J, table
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -161,7 +162,7 @@ def terms(draw: st.DrawFn, rule: str, scheduler: str) -> tuple[str, str, float]:
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("rule", EVERY_RULE)
-@settings(max_examples=25)
+@draws(25)
 @given(data=st.data(), content=contents(), jobs=st.booleans().flatmap(jobs_of), racks=st.sampled_from([None, 2, 3]))
 def test_memory_is_conserved_stays_in_its_groups_and_runs_repeat_themselves(
     rule: str, scheduler: str, data: st.DataObject, content: dict[str, Any], jobs: list[J], racks: int | None
@@ -180,7 +181,7 @@ def test_memory_is_conserved_stays_in_its_groups_and_runs_repeat_themselves(
 
 @pytest.mark.parametrize("rule", ["disaggregated", "contention-aware"])
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
-@settings(max_examples=40)
+@draws(40)
 @given(content=contents(), jobs=jobs_of(False))
 def test_a_node_that_lends_starts_no_job(rule: str, scheduler: str, content: dict[str, Any], jobs: list[J]) -> None:
     run = Watched(content, jobs, words(rule, scheduler), "all", 0.0)

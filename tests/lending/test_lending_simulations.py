@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lending_worlds import attempts_of, contents, jobs_of, plain_run, words
 from plain_lending import RULES
 from plain_schedules import World, easy_head
 from small_worlds import J, table, workload_of
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -41,7 +42,7 @@ shares = st.sampled_from([None, None, 0.0, 0.25, 0.5, 0.75, 1.0])
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("scheduler", ["fcfs", "easy"])
-@settings(max_examples=50)
+@draws(50)
 @given(content=contents(), jobs=st.booleans().flatmap(jobs_of), threshold=shares)
 def test_the_same_jobs_start_at_the_same_times_on_the_same_nodes_with_the_same_loans(
     rule: str, scheduler: str, content: dict[str, Any], jobs: list[J], threshold: float | None
@@ -50,7 +51,7 @@ def test_the_same_jobs_start_at_the_same_times_on_the_same_nodes_with_the_same_l
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=50)
+@draws(50)
 @given(content=contents(alike=True), jobs=st.booleans().flatmap(jobs_of), threshold=shares)
 def test_conservative_backfill_reserves_the_nodes_and_loans_that_its_twin_reserves(
     rule: str, content: dict[str, Any], jobs: list[J], threshold: float | None
@@ -59,7 +60,7 @@ def test_conservative_backfill_reserves_the_nodes_and_loans_that_its_twin_reserv
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=50)
+@draws(50)
 @given(content=contents(alike=True), jobs=jobs_of(True))
 def test_conservative_starts_no_job_after_its_first_reservation_when_requests_are_upper_bounds(
     rule: str, content: dict[str, Any], jobs: list[J]
@@ -81,7 +82,7 @@ PASSED_OVER = [J(2, 1, mb=2), J(2, 3, 4, 6, mb=2), J(3, 6, 2, 9, mb=3)]
 
 
 @pytest.mark.parametrize("rule", [*RULES, "contention-aware"])
-@settings(max_examples=40)
+@draws(40)
 @given(content=contents(alike=True), jobs=jobs_of(True), order=st.sampled_from(["fcfs", "sjf", "ljf", "largest"]))
 @example(content={"nodes": [{"count": 2, "cores": 2, "memory": 4}]}, jobs=PASSED_OVER, order="ljf")
 def test_conservative_keeps_every_reservation_in_any_fixed_order_when_requests_are_upper_bounds(
@@ -103,7 +104,7 @@ def test_conservative_keeps_every_reservation_in_any_fixed_order_when_requests_a
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=50)
+@draws(50)
 @given(content=contents(alike=True), jobs=jobs_of(True))
 def test_easy_never_starts_the_head_after_its_shadow_time_when_requests_are_upper_bounds(
     rule: str, content: dict[str, Any], jobs: list[J]

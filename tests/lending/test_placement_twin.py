@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lending_worlds import State, asks, crowd, held_by_node, states
 from plain_lending import EVERYBODY, RULES, THRESHOLDS, Ask, place
+from tries import draws
 
 from unrack.jit import compiled as kernel
 from unrack.kernels.arrays import Ints
@@ -50,7 +51,7 @@ def test_the_rules_are_numbered_in_the_order_of_the_documentation() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=600)
+@draws(600)
 @given(
     where=st.tuples(states(), asks()) | seeds.map(crowd),
     threshold=st.sampled_from([None, None, 0.0, 0.25, 0.5, 0.75, 1.0]),
@@ -65,7 +66,7 @@ def test_the_compiled_placement_is_the_plain_one(rule: str, where: tuple[State, 
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=300)
+@draws(300)
 @given(where=st.tuples(states(), asks()) | seeds.map(crowd))
 def test_a_place_holds_all_tasks_on_idle_nodes_and_their_memory_within_reach(
     rule: str, where: tuple[State, Ask]
@@ -95,7 +96,7 @@ def test_a_place_holds_all_tasks_on_idle_nodes_and_their_memory_within_reach(
     assert sum(row[2] for row in rows) in ((0, ask.tasks) if loans == [] else (ask.tasks,))
 
 
-@settings(max_examples=200)
+@draws(200)
 @given(state=states(), ask=asks())
 def test_disaggregated_borrows_nothing_where_enough_nodes_have_the_memory_themselves(state: State, ask: Ask) -> None:
     free, total, _ = state

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lending_worlds import State, asks, held_by_node, states
 from plain_lending import RULES, THRESHOLDS, Ask, place
+from tries import draws
 
 from unrack.ledger.lease import NO_LOANS, Lease
 
@@ -15,7 +16,7 @@ lending = pytest.importorskip("unrack.ledger.memory.use", reason="leases cannot 
 
 
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=60)
+@draws(60)
 @given(data=st.data(), state=states(), ask=asks())
 def test_what_shrinks_gives_back_borrowed_memory_first_and_never_more_than_it_should(
     rule: str, data: st.DataObject, state: State, ask: Ask

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from linked_worlds import claimed, jobs_of, linked, run
+from tries import draws
 
 from unrack.core import Core
 from unrack.errors import RefusedError
@@ -193,7 +194,7 @@ def worlds(draw: st.DrawFn) -> tuple[dict[str, Any], JobTable]:
     return links, jobs_of(*found)
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(worlds(), st.sampled_from(POLICIES))
 def test_what_is_claimed_is_what_jobs_send_and_never_more_than_links_hold(
     world: tuple[dict[str, Any], JobTable], policy: str

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom
+from tries import draws
 
 from unrack.errors import InputError
 from unrack.plan.chart import chart, scale_of
@@ -132,7 +133,7 @@ def test_of_several_goals_each_is_told_where_it_was_missed_and_larger_may_be_bet
     assert "wait_s_p95 is undefined, where < 1 min 40 s is wanted" in why(rule, those[2:] * 2)
 
 
-@settings(max_examples=200)
+@draws(200)
 @given(
     st.lists(st.one_of(st.none(), st.floats(0, 300)), min_size=1, max_size=20),
     st.integers(1, 20),
@@ -152,7 +153,7 @@ def test_the_margin_that_is_told_is_on_the_side_of_the_verdict(
         assert re.search(r"missed on|on the one seed", why(rule, those))
 
 
-@settings(max_examples=100)
+@draws(100)
 @given(st.lists(st.floats(1, 300), min_size=2, max_size=10), st.sampled_from(["<", ">="]))
 def test_the_bound_of_a_mean_is_on_the_side_of_the_verdict(values: list[float], sign: str) -> None:
     rule = GoalRule((read_goal(f"wait_s_p95 {sign} 100 s"),), len(values), None, 0.9)
@@ -223,7 +224,7 @@ def found(values: Sequence[float], costs: Sequence[float], goal: Goal = WAIT) ->
             "relative": [False]}  # fmt: skip
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(st.lists(st.floats(0, 1e7), min_size=1, max_size=12), st.floats(1, 1e9), st.floats(1e-4, 1e6))
 def test_every_system_is_in_a_chart_at_its_value_and_the_decision_is_on_its_axis(
     values: list[float], cost: float, wanted: float

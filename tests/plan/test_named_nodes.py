@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
@@ -43,7 +44,7 @@ def built(content: dict[str, Any]) -> tuple[Any, ...]:
     return cluster.names, cluster.cores.tolist(), cluster.memory_mb.tolist(), plain.get("gpus"), plain.get("counted")
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(counts, counts, st.integers(1, 9), st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), max_size=4))
 def test_the_cluster_is_that_of_a_configuration_with_so_many_nodes(
     tmp_path_factory: pytest.TempPathFactory, a: int, b: int, c: int, steps: list[tuple[int, int]]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.plan.search import ONE_BY_ONE, Ask, SearchResult, Space, Verdict, Way, search
 
@@ -62,7 +63,7 @@ def test_a_larger_system_that_fails_is_told() -> None:
     assert (found.best, found.worse_above()) == (9, [11])
 
 
-@settings(max_examples=50)
+@draws(50)
 @given(st.integers(2, 9), st.integers(5, 9), st.integers(1, 30), st.integers(1, 9), st.integers(1, 9))
 def test_over_two_keys_the_cheapest_of_the_grid_is_found(a: int, b: int, need: int, price: int, other: int) -> None:
     space = Space.over([a, b], lambda place: price * place[0] + other * place[1])

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from plain_easy_plus_plus import STEPS, Ask, Machine
 from plain_first_fit import first_fit
 from small_worlds import workload_of
+from tries import draws
 
 from unrack import Cluster
 from unrack.core import Core
@@ -62,7 +63,7 @@ KEYS = st.fixed_dictionaries({
 })  # fmt: skip
 
 
-@settings(max_examples=300)
+@draws(300)
 @given(asks=ASKS, processors=st.integers(4, 7), keys=KEYS, ties=st.sampled_from(["together", "submit-first"]),
        scale=st.sampled_from([1, 40, 20_000]))  # fmt: skip
 def test_starts_are_those_of_the_twin(
@@ -95,7 +96,7 @@ def test_starts_are_those_of_the_twin_on_a_real_log(
     assert found != starts(asks, 100, "easy(backfill_order=sjf)", ties)
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(asks=ASKS, keys=KEYS, order=st.sampled_from(["sjf", "fcfs", "wfp3", "largest"]))
 def test_a_placement_of_ones_own_decides_as_the_compiled_pass(
     asks: list[Ask], keys: dict[str, str], order: str
@@ -119,7 +120,7 @@ class Forgetful:
         return self.inner.decide(view, self.inner.begin(view), now)
 
 
-@settings(max_examples=100)
+@draws(100)
 @given(asks=ASKS, keys=KEYS)
 def test_what_a_new_beginning_makes_of_the_ledger_is_what_was_remembered(asks: list[Ask], keys: dict[str, str]) -> None:
     asks = [one._replace(run=one.run + 1) for one in asks]

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -76,7 +77,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[dict[str, Any]], JobTable]:
     return counters, jobs_of(*rows, **{counter["name"]: column(0, 3) for counter in counters})
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(worlds(), st.sampled_from(POLICIES))
 def test_what_is_held_is_what_was_asked_and_never_more_than_there_is(
     world: tuple[list[dict[str, Any]], JobTable], policy: str

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError
@@ -155,7 +156,7 @@ def test_wrong_keys_of_spread_are_refused_where_they_are(table: Any, where: str,
     assert want in error.value.want
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(st.data(), st.sampled_from(POLICIES))
 def test_no_node_ever_has_more_of_a_group_than_anybody_there_allows(data: st.DataObject, policy: str) -> None:
     rows = data.draw(st.lists(st.fixed_dictionaries({

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError, TraceError
 from unrack.workload.account import describe
@@ -158,7 +159,7 @@ def servers(draw: st.DrawFn) -> JobTable:
     )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@draws(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(servers(), st.sampled_from(["csv", "csv.gz", "parquet"]))
 def test_what_is_written_is_read_back_the_same(tmp_path: Path, jobs: JobTable, ending: str) -> None:
     write_trace(tmp_path / f"servers.{ending}", Workload("w", jobs, Intake("w", "generated", len(jobs), len(jobs))))

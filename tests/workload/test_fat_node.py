@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
@@ -74,7 +75,7 @@ ROWS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=200)
+@draws(200)
 @given(ROWS)
 def test_the_fat_node_runs_jobs_as_a_list_simulation_does(rows: list[tuple[int, ...]]) -> None:
     jobs = table(rows)
@@ -82,7 +83,7 @@ def test_the_fat_node_runs_jobs_as_a_list_simulation_does(rows: list[tuple[int, 
     assert (ideal.start_us.tolist(), ideal.end_us.tolist()) == by_lists(jobs)
 
 
-@settings(max_examples=100)
+@draws(100)
 @given(ROWS, st.sampled_from(["active", "running"]), st.sampled_from(["cores", "nvme.bandwidth_mb_s", "gpu.slots"]))
 def test_the_load_factor_is_the_demand_of_the_jobs_there_at_each_moment(
     rows: list[tuple[int, ...]], counting: Any, of: str

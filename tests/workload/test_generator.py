@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError
 from unrack.workload.generate.generator import generate
@@ -123,7 +124,7 @@ def test_a_wrong_specification_is_refused_with_its_key(changes: dict[str, Any], 
     assert words in str(caught.value)
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),

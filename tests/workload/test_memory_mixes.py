@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.readers import read_trace
@@ -58,7 +59,7 @@ def test_a_mix_has_the_share_of_node_hours_and_the_jobs_asked_for(share: float) 
     assert hours[jobs.memory_mb > 65_536].sum() / hours.sum() == pytest.approx(share, abs=0.01)
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(
     st.lists(st.tuples(st.floats(0.01, 50), st.booleans()), min_size=12, max_size=80),
     st.floats(0, 1),

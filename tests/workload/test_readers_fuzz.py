@@ -5,8 +5,9 @@ import inspect
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.readers import FORMATS, read_trace
@@ -32,13 +33,13 @@ def attempt(data: bytes, name: str | None, **options: object) -> None:
     assert (made.jobs.request_us >= made.jobs.work_us).all()
 
 
-@settings(max_examples=150)
+@draws(150)
 @given(st.binary(min_size=1, max_size=300), st.sampled_from([None, "swf", "csv", "parquet"]))
 def test_random_bytes_are_read_or_refused_in_words(data: bytes, name: str | None) -> None:
     attempt(data, name)
 
 
-@settings(max_examples=250)
+@draws(250)
 @given(st.sampled_from([GOOD, TABLE, USUAL]), st.data())
 def test_a_mutated_file_is_read_or_refused_in_words(base: bytes, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
@@ -48,7 +49,7 @@ def test_a_mutated_file_is_read_or_refused_in_words(base: bytes, data: st.DataOb
     attempt(base, data.draw(st.sampled_from([None, "swf", "csv"])))
 
 
-@settings(max_examples=100)
+@draws(100)
 @given(
     st.lists(st.lists(st.one_of(st.integers(), st.floats(), st.text(max_size=5)), min_size=18, max_size=20), max_size=4)
 )

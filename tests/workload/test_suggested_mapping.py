@@ -7,8 +7,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
@@ -94,7 +95,7 @@ def test_a_file_of_another_kind_gets_one_sentence(content: bytes, words: str, tm
 CELLS = st.sampled_from(["submit", "end", "run_h", "mem gb", "1", "a", "", "1e300", "01:02", "2026-01-02"])
 
 
-@settings(max_examples=100, deadline=None)
+@draws(100)
 @given(st.lists(st.lists(CELLS, min_size=2, max_size=4), min_size=1, max_size=4))
 def test_any_table_has_a_suggestion_or_none(rows: list[list[str]]) -> None:
     suggestion(Source("x.csv", "\n".join(",".join(row) for row in rows).encode()))

@@ -4,8 +4,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import TraceError
 from unrack.workload.formats.readers import read_trace
@@ -183,7 +184,7 @@ def test_no_usual_name_stands_for_two_of_ours() -> None:
     assert len(set(written)) == len(written)
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(st.permutations(["arrival", "class", "base_time", "cpus", "nvme_bw", "capacity", "due"]))
 def test_the_order_of_columns_does_not_matter(header: list[str]) -> None:
     values = {"arrival": 5, "class": "a", "base_time": 9, "cpus": 3, "nvme_bw": 100, "capacity": 7, "due": 50}

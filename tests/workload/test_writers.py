@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.readers import read_trace
@@ -51,14 +52,14 @@ def workload(jobs: JobTable) -> Workload:
     return Workload("made", jobs, Intake("test", "generated", len(jobs), len(jobs)))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@draws(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tables(named=False))
 def test_what_is_written_as_swf_is_read_back_the_same(tmp_path: Path, jobs: JobTable) -> None:
     write_trace(tmp_path / "t.swf.gz", workload(jobs))
     assert read_trace(tmp_path / "t.swf.gz", memory="requested").jobs.digest() == jobs.digest()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@draws(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(["t.csv", "t.csv.gz", "t.parquet"]), tables(named=True))
 def test_what_is_written_as_a_table_is_read_back_the_same(tmp_path: Path, name: str, jobs: JobTable) -> None:
     write_trace(tmp_path / name, workload(jobs))

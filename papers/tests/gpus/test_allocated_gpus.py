@@ -76,5 +76,6 @@ def test_on_the_published_lists_gradient_descent_allocates_more_than_random(data
         "asked": 1.01,
     }
     best, worst = filled(Task(keys, 0, (SEEN, RANDOM), None, ()))
-    assert best[f"at.{FULL}"] == pytest.approx(0.935, abs=0.01)
-    assert worst[f"at.{FULL}"] == pytest.approx(0.87, abs=0.015)
+    # the ten orders of the page lie between 94.4 and 95.4 %, and between 86.7 and 87.7 %
+    assert best[f"at.{FULL}"] == pytest.approx(0.949, abs=0.006)
+    assert worst[f"at.{FULL}"] == pytest.approx(0.872, abs=0.006)

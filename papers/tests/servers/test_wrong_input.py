@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from place_command import CENTRE, REQUEST, Done, place, published, write
+from tries import draws
 from wrong_files import GONE, HUGE, INFINITE, NAN, WRONG_STARTS, WRONG_TEXTS, WRONG_VALUES
 
 
@@ -154,7 +155,7 @@ def spoil(content: Any, draw: st.DataObject) -> None:
         return
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@draws(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data(), st.integers(1, 3))
 def test_a_spoilt_file_is_answered_or_refused_and_nothing_else(tmp_path: Path, draw: st.DataObject, times: int) -> None:
     content = published()

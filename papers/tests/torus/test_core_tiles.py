@@ -6,8 +6,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, RefusedError
@@ -34,7 +35,7 @@ def plain_measure(rows: int, columns: int, ids: list[int]) -> tuple[int, int]:
     return sum(hops(rows, columns, a, b) for a, b in near), len(pairs) - len(near)
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(
     rule=st.sampled_from(CORE_RULES), rows=st.integers(1, 4), columns=st.integers(1, 4), dies=st.integers(1, 3),
     asks=st.lists(st.integers(1, 12), max_size=12), gone=st.sets(st.integers(0, 11)),
@@ -66,7 +67,7 @@ def test_cores_are_free_ones_measured_as_counted_pair_by_pair(
     assert int(tiles.taken(0).sum()) == sum(map(len, held.values()))
 
 
-@settings(deadline=None, max_examples=60)
+@draws(60)
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 3), st.sets(st.integers(0, 35)), st.integers(1, 6))
 def test_best_is_the_least_distance_of_all_sets_on_one_die_that_has_room(
     rows: int, columns: int, dies: int, busy: set[int], cores: int

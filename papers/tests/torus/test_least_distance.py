@@ -7,10 +7,11 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from plain_torus import added_up, least_of_all
 from torus_programme import cp_tiles
+from tries import draws
 
 from unrack.errors import InputError
 from unrack_papers.torus.solve import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles, tile_distance
@@ -130,7 +131,7 @@ def test_middle_loads_of_64_tiles_are_proven(k: int, taken: list[int]) -> None:
     assert checked(best_tiles(8, 8, k, taken), 8, 8, k, taken).optimal
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(st.integers(0, 10**6))
 def test_one_more_taken_tile_never_helps(seed: int) -> None:
     rng = random.Random(seed)
@@ -144,7 +145,7 @@ def test_one_more_taken_tile_never_helps(seed: int) -> None:
             assert least.distance <= more.distance
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(st.integers(0, 10**6))
 def test_turning_the_torus_changes_nothing(seed: int) -> None:
     rng = random.Random(seed)

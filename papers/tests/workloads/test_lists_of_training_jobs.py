@@ -6,8 +6,9 @@ from typing import Any
 
 import job_lists as lists
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.cli import main as command
 from unrack.errors import InputError, TraceError
@@ -157,7 +158,7 @@ def test_options_are_checked(text: str, options: dict[str, Any]) -> None:
         read(text, **options)
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(st.sampled_from([lists.MINSKY, lists.PHILLY]), st.data())
 def test_a_mutated_list_is_read_or_refused_in_words(text: str, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 3))):

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from plain_gpus import fleet_of
+from tries import draws
 
 from unrack.resources.gpus.columns import QUANTITIES, WHOLE
 from unrack.resources.gpus.fleet import Fleet
@@ -77,7 +78,7 @@ def thinned(asked: Any, nodes: Any, tasks: Any, free: Any) -> tuple[Any, Any]:
     return nodes[kept > 0], kept[kept > 0]
 
 
-@settings(max_examples=400, deadline=None)
+@draws(400)
 @given(states())
 def test_what_is_chosen_agrees_is_free_and_is_there_exactly_where_there_is_a_place(state: tuple[Any, ...]) -> None:
     asked, nodes, tasks, free = state
@@ -90,7 +91,7 @@ def test_what_is_chosen_agrees_is_free_and_is_there_exactly_where_there_is_a_pla
         assert (claims[:, 1] <= free[claims[:, 0]]).all()
 
 
-@settings(max_examples=300, deadline=None)
+@draws(300)
 @given(states())
 def test_a_node_is_open_exactly_where_one_more_task_would_have_its_claims(state: tuple[Any, ...]) -> None:
     asked, nodes, tasks, free = state
@@ -105,7 +106,7 @@ def test_a_node_is_open_exactly_where_one_more_task_would_have_its_claims(state:
         assert found[node] == FLEET.agrees(asked, used, on[used], claims), (node, claims)
 
 
-@settings(max_examples=300, deadline=None)
+@draws(300)
 @given(states(), st.data())
 def test_altered_claims_are_refused(state: tuple[Any, ...], data: st.DataObject) -> None:
     asked, nodes, tasks, free = state

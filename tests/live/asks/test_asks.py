@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
@@ -69,7 +70,7 @@ def test_a_comment_that_cannot_be_understood_is_refused_with_what_was_got(sample
     assert error.value.want
 
 
-@settings(deadline=None, max_examples=400)
+@draws(400)
 @given(COMMENTS)
 def test_any_text_is_asks_or_a_short_printable_refusal(text: str) -> None:
     said = refusal(text)
@@ -163,7 +164,7 @@ def test_the_script_refuses_with_the_words_of_unrack(script: Script) -> None:
         assert script.says(sample["text"]).startswith(f"unrack: {sample['where']}: got {sample['got']}, wanted ")
 
 
-@settings(deadline=None, max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@draws(1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(COMMENTS)
 @example("unrack: nvme.bandwidth=35184372088.831Gb/s")
 @example("unrack: nvme.bandwidth=35184372088.833Gb/s")

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from fabrics import attachment, fabric, is_clean
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError
 from unrack.live.fabric.breaking import BreakingFabric, Breaks
@@ -58,7 +59,7 @@ def test_half_an_operation_leaves_something_and_asking_again_finishes_it(tmp_pat
     assert is_clean(tmp_path / "f")
 
 
-@settings(max_examples=30, deadline=None)
+@draws(30)
 @given(seed=st.integers(0, 10**6))
 def test_who_asks_until_it_is_done_ends_with_nothing_left(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     folder = tmp_path_factory.mktemp("drill") / "f"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from fabrics import LASTING, TABLES, attachment, fabric, is_clean, killed, loops
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError
 from unrack.live.fabric.contract import Attachment, FabricError
@@ -201,7 +202,7 @@ def clashes(one: Attachment, other: Attachment) -> bool:
 
 @pytest.mark.long
 @LASTING_KINDS
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@draws(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=CALLS)
 def test_no_sequence_of_calls_and_kills_attaches_twice_or_leaves_anything(
     kind: str, tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[str, str, int]]

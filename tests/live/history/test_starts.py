@@ -7,8 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 from eventful import MEDDLING, Eventful, meddled
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError
 from unrack.live.driver.history.starts import COLUMNS, starts_frame
@@ -45,7 +46,7 @@ def test_starts_that_failed_and_jobs_of_others_are_in_the_table(tmp_path: Path) 
     assert of[str(cancelled)].select("attempt", "started_s", "became").row(0) == (None, None, "left")
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@draws(8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), policy=st.sampled_from(["easy", "conservative"]))
 def test_nodes_are_held_by_no_more_than_they_have_and_every_run_is_told(
     tmp_path_factory: pytest.TempPathFactory, seed: int, policy: str

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError
 from unrack.live.journal.disk import Disk
@@ -94,7 +95,7 @@ def test_nesting_is_bounded(tmp_path: Path) -> None:
     assert values(tmp_path) == [{"a": deep}]
 
 
-@settings(max_examples=30)
+@draws(30)
 @given(record=RECORD, bit=st.data())
 def test_every_flipped_bit_of_a_line_is_found(record: dict[str, Any], bit: st.DataObject) -> None:
     line = bytearray(line_of(3, 2, 1, record))

@@ -11,8 +11,9 @@ from random import Random
 
 import pytest
 from fragile_disk import FragileDisk, PowerCutError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.live.journal.journal import Journal, JournalError
 from unrack.live.journal.reading import read_journal
@@ -69,7 +70,7 @@ def calls_of(steps: list[int], folder: Path) -> int:
     return disk.calls
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(steps=STEPS, seed=st.integers(0, 2**32))
 def test_a_crash_in_any_call_loses_nothing_that_was_written(
     tmp_path_factory: pytest.TempPathFactory, steps: list[int], seed: int
@@ -86,7 +87,7 @@ def test_a_crash_in_any_call_loses_nothing_that_was_written(
             writer.check(left)
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(steps=STEPS, seed=st.integers(0, 2**32), second=st.integers(1, 12))
 def test_a_second_crash_while_it_is_opened_again_loses_nothing_either(
     tmp_path_factory: pytest.TempPathFactory, steps: list[int], seed: int, second: int
@@ -106,7 +107,7 @@ def test_a_second_crash_while_it_is_opened_again_loses_nothing_either(
     writer.check(left)
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(steps=STEPS, seed=st.integers(0, 2**32), power=st.booleans())
 def test_what_was_found_after_a_crash_and_written_on_outlives_a_power_cut(
     tmp_path_factory: pytest.TempPathFactory, steps: list[int], seed: int, power: bool
@@ -126,7 +127,7 @@ def test_what_was_found_after_a_crash_and_written_on_outlives_a_power_cut(
     assert [record.value for record in Journal.open(folder, keep=KEEP, disk=later).read()] == found
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(steps=STEPS, data=st.data(), code=st.sampled_from([errno.ENOSPC, errno.EIO]))
 def test_a_call_that_fails_leaves_a_journal_that_goes_on_or_can_be_opened_again(
     tmp_path_factory: pytest.TempPathFactory, steps: list[int], data: st.DataObject, code: int

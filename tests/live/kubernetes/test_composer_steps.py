@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
@@ -245,7 +246,7 @@ def situations(draw: st.DrawFn) -> Situation:
     return Situation(wants, attached, whole, busy, draw(some), overdue, {"d0": "0", "d1": "1", "d2": "2"})
 
 
-@settings(max_examples=500, deadline=None)
+@draws(500)
 @given(situations(), st.integers(1, 3))
 def test_whatever_there_is_what_is_done_is_safe_and_enough(now: Situation, at_once: int) -> None:
     steps = next_steps(now, at_once)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from now_readings import AT_S, node, reading, running, waiting
+from tries import draws
 
 from unrack.errors import InputError
 from unrack.live.slurm.commands.accounting import accounting_of, read_accounting
@@ -115,7 +116,7 @@ def test_what_is_written_loads_whatever_nobody_asks_for(tmp_path: Path, asked: d
     assert simulated(run).jobs["state"].to_list() == ["finished", "finished"]
 
 
-@settings(max_examples=40)
+@draws(40)
 @given(st.data())
 def test_whatever_runs_and_waits_a_run_begins_there(data: st.DataObject) -> None:
     free = {f"n{number}": [8, 16_000] for number in range(1, 5)}

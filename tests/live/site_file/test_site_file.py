@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
@@ -215,7 +216,7 @@ KEYS = [info.alias or name for name, info in SiteTable.model_fields.items()]
 CLUSTER_KEYS = [*ClusterAdditions.model_fields, *RESOURCES]
 
 
-@settings(deadline=None, max_examples=300)
+@draws(300)
 @given(
     st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3),
     st.none() | st.dictionaries(st.sampled_from(CLUSTER_KEYS), VALUES, max_size=2),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.live.watch.log import Events, start_log
@@ -121,7 +121,6 @@ ANY = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(st.characters()), ANY, max_size=8))
 def test_any_fields_make_one_line_of_json_and_one_of_text(fields: dict[str, Any]) -> None:
     line = JsonLines().format(record(fields))

@@ -7,8 +7,9 @@ from typing import Any
 import gpu_lists as lists
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.readers import read_trace
@@ -106,7 +107,7 @@ def test_lists_may_be_packed_and_written_as_any_table(tmp_path: Path) -> None:
     assert again.jobs.extra["gpu_models"].to_list() == made.jobs.extra["gpu_models"].to_list()
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(st.sampled_from([lists.PODS, lists.TIMED]), st.data())
 def test_a_mutated_list_is_read_or_refused_in_words(text: str, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 3))):

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError
 from unrack.workload.formats.readers import read_trace
@@ -66,7 +67,7 @@ def test_a_broken_list_of_pods_is_refused_with_its_place(text: str, words: str) 
 ODD = ["null", "", "0", "-1", "9" * 30, "[]", "{}", ",", '"', "true", "1e400", "[", "}", "é"]
 
 
-@settings(max_examples=150, deadline=None)
+@draws(150)
 @given(st.data())
 def test_a_mutated_list_of_pods_is_read_or_refused_in_words(data: st.DataObject) -> None:
     text = TEXT
@@ -81,7 +82,7 @@ def test_a_mutated_list_of_pods_is_read_or_refused_in_words(data: st.DataObject)
     assert (made.jobs.work_us > 0).all()
 
 
-@settings(max_examples=150, deadline=None)
+@draws(150)
 @given(st.data())
 def test_a_list_of_pods_with_any_value_anywhere_is_read_or_refused_in_words(data: st.DataObject) -> None:
     content = json.loads(TEXT)

@@ -3,8 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.pbs import job_name, memory_mb, request, span_s
@@ -111,7 +112,7 @@ def test_spans_have_as_many_hours_as_it_takes(seconds: int) -> None:
 ODD = [";", "", "\n", "=", "-1", "9" * 30, "[", "]", "+", ":", "\0", "gb", '"', " ", "é", "1e9", "."]
 
 
-@settings(max_examples=150, deadline=None)
+@draws(150)
 @given(st.sampled_from([OPENPBS, TORQUE]), st.data())
 def test_a_mutated_log_is_read_or_refused_in_words(text: str, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):

@@ -3,8 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.readers import read_trace
@@ -94,7 +95,7 @@ def test_an_option_that_cannot_be_is_refused_here_too(options: dict[str, object]
 ODD = ["|", "", "\n", "0", "-1", "9" * 30, "Unknown", "[", "]", "=", "_", "null", "%", ",", '"', "{", "é", "1e9", ":"]
 
 
-@settings(max_examples=150, deadline=None)
+@draws(150)
 @given(st.sampled_from(["scontrol-job.txt", "squeue.json", "squeue-o.txt", "squeue-F.txt"]), st.data())
 def test_a_mutated_snapshot_is_read_or_refused_in_words(name: str, data: st.DataObject) -> None:
     text = (SAMPLES / name).read_text()

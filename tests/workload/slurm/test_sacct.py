@@ -3,8 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tries import draws
 
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.readers import read_trace
@@ -150,7 +151,7 @@ def test_an_option_that_cannot_be_is_refused(options: dict[str, object]) -> None
 ODD = ["|", "", "\n", "0", "-1", "9" * 30, "Unknown", "None", "[", "]", "+", "_", "\0", "%", ",", "=", "é", "1e9", ":"]
 
 
-@settings(max_examples=150, deadline=None)
+@draws(150)
 @given(st.sampled_from([LOG, ALIGNED]), st.data())
 def test_a_mutated_list_is_read_or_refused_in_words(text: str, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
