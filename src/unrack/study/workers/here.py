@@ -52,7 +52,7 @@ def answered(packed: Packed, fetch: Callable[[str], bytes], tell: Tell) -> bytes
 
 def refused(packed: Packed, error: Exception) -> bytes:
     """The same answer to every item of a task, as bytes."""
-    return pickle.dumps((Answer(None, error, 0.0),) * packed.count, protocol=5)
+    return pickle.dumps((Answer(None, error, 0.0),) * packed.size, protocol=5)
 
 
 def worked(

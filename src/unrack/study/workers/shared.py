@@ -47,7 +47,7 @@ class Packed(NamedTuple):
     """A task as bytes, how many items it has, and the keys of the inputs that it refers to."""
 
     payload: bytes
-    count: int
+    size: int
     keys: tuple[str, ...]
 
 
