@@ -44,9 +44,7 @@ _CLOSE = 0.002
 _SHUFFLES = 16
 
 
-def chosen_for_share(
-    rng: np.random.Generator, node_hours: Floats, large: np.ndarray, share: float, jobs: int
-) -> Ints:
+def chosen_for_share(rng: np.random.Generator, node_hours: Floats, large: np.ndarray, share: float, jobs: int) -> Ints:
     """``int64[chosen]``: rows drawn without replacement, such that large ones do a share of the node-hours, 0 to 1.
 
     ``node_hours``: float64[rows], 0 or more; ``large``: bool[rows]; ``jobs``: how many rows. Of up to 16 shuffles the
