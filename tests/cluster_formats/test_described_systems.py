@@ -123,6 +123,8 @@ def test_the_command_writes_the_same_cluster(name: str, tmp_path: Path) -> None:
         (KUBECTL[:500], "damaged JSON"),
         (json.dumps({"kind": "List", "items": []}), "no node"),
         (json.dumps({"nodes": []}), "no list of nodes"),
+        ((SAMPLES / "sinfo.json").read_text().replace('"name": "n1"', '"name": "n 1"'), "got 'n 1', wanted a name of"),
+        ("NodeName=n1 =x CPUTot=4 RealMemory=9\n", "line 1, NodeName: got 'n1 =x', wanted a name of a host"),
     ],
 )
 def test_a_broken_description_is_refused_with_its_place(text: str, words: str) -> None:

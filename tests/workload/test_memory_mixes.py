@@ -20,7 +20,6 @@ from unrack.workload.generate.memory import (
     chosen_for_share,
     match,
     memory_by_size_mb,
-    mix,
     read_profiles,
     scaled_memory_mb,
 )
@@ -60,40 +59,23 @@ def test_a_mix_has_the_share_of_node_hours_and_the_jobs_asked_for(share: float) 
 
 
 @draws(60)
-@given(
-    st.lists(st.tuples(st.floats(0.01, 50), st.booleans()), min_size=12, max_size=80),
-    st.floats(0, 1),
-    st.integers(0, 2**32),
-)
-def test_a_choice_never_takes_a_row_twice_and_comes_close_where_rows_are_small(
-    rows: list[tuple[float, bool]], share: float, seed: int
+@given(st.integers(1, 40), st.integers(1, 40), st.floats(0, 1), st.integers(0, 2**32))
+def test_a_choice_never_takes_a_row_twice_and_comes_as_close_as_rows_of_one_size_allow(
+    there: int, others: int, share: float, seed: int
 ) -> None:
-    hours, large = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
-    if not large.any() or large.all():
-        return
-    chosen = chosen_for_share(np.random.default_rng(seed), hours, large, share, None)
-    assert len(set(chosen.tolist())) == len(chosen)
-    total = hours[chosen].sum()
-    if len(chosen) and total > 0:
-        off = abs(hours[chosen][large[chosen]].sum() / total - share)
-        assert off <= hours.max() / total
+    large = np.arange(there + others) < there
+    count = others if share == 0 else there if share == 1 else (there + others + 1) // 2
+    chosen = chosen_for_share(np.random.default_rng(seed), np.ones(len(large)), large, share, count)
+    assert len(set(chosen.tolist())) == len(chosen) == count
+    possible = range(max(0, count - others), min(count, there) + 1)
+    assert abs(large[chosen].sum() / count - share) <= min(abs(k / count - share) for k in possible) + 1e-9
 
 
-def test_a_mix_of_a_trace_keeps_submissions_and_counts_what_it_leaves_out() -> None:
-    whole = generate({"model": "cirne", "nodes": 256, "jobs": 4000, "memory": "table-5.5"}, seed=1)
-    part = mix(whole, 0.5, 65_536, seed=3)
-    assert part.intake.dropped["not in the mix"] == 4000 - len(part)
-    times = dict(zip(whole.jobs.ids.to_list(), whole.jobs.submit_us.tolist(), strict=True))
-    assert [times[job] for job in part.jobs.ids.to_list()] == part.jobs.submit_us.tolist()
-    assert mix(whole, 0.5, 65_536, seed=3).jobs.digest() == part.jobs.digest()
-    assert len(mix(whole, 0.5, 65_536, seed=3, jobs=200)) == 200
-
-
-def test_a_mix_that_cannot_be_is_refused() -> None:
-    jobs = generate({"model": "cirne", "nodes": 16, "jobs": 30, "memory": 1000})
-    for share, mb, count in ((0.5, 2000, None), (0.5, 500, None), (1.5, 500, None), (1.0, 500, 31), (0.0, 2000, 31)):
-        with pytest.raises(InputError):
-            mix(jobs, share, mb, jobs=count)
+def test_a_choice_that_cannot_be_is_refused() -> None:
+    hours, rng = np.ones(30), np.random.default_rng(0)
+    for share, large, count in ((0.5, 0, 9), (0.5, 30, 9), (1.5, 15, 9), (1.0, 30, 31), (0.0, 0, 31), (0.5, 15, 31)):
+        with pytest.raises(InputError, match="share of large jobs"):
+            chosen_for_share(rng, hours, np.arange(30) < large, share, count)
 
 
 @given(

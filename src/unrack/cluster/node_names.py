@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from unrack.cluster.domains import NodeSets
 from unrack.cluster.file import ClusterFile
-from unrack.cluster.formats.described import parsed
+from unrack.cluster.formats.site import parsed
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import expand
 
@@ -67,10 +67,7 @@ class Finder:
             if member in self.sets and member not in self.number_of:
                 found.update(self.sets.find([member], where))
                 continue
-            try:
-                found.update(numbers_of(member, self.number_of, self.sets.total))
-            except ValueError as error:
-                raise ClusterError(where, repr(member[:80]), str(error).rpartition(" is not ")[2]) from None
+            found.update(parsed(member, where, lambda text: numbers_of(text, self.number_of, self.sets.total)))
         return sorted(found)
 
 

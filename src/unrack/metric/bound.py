@@ -80,7 +80,6 @@ def bound(
     fastest_us: Ints,
     pace: Pace | None = None,
     *,
-    work_us: Ints | None = None,
     window_us: tuple[int, int] | None = None,
 ) -> Bound:
     """The fewest missed deadlines and the least mean response that any policy could reach.
@@ -91,13 +90,11 @@ def bound(
         Run time at the best speed that the hardware and the models allow.
     pace
         The models' speeds, as the run has them; ``None``: every job runs its base time.
-    work_us : int64[jobs]
-        What jobs have to do, µs at speed 1; default: what they have left when the run begins.
     window_us
         Count only the jobs submitted in this window (both ends included). The others may be put off, so the bound on
         the jobs of the window alone holds.
     """
-    work = jobs.left_us if work_us is None else work_us
+    work = jobs.left_us
     pace = no_pace(cluster.devices, len(jobs)) if pace is None else pace
     if window_us is not None:
         rows = np.flatnonzero((jobs.submit_us >= window_us[0]) & (jobs.submit_us <= window_us[1]))

@@ -27,7 +27,7 @@ ON_REQUEST = ("slowdowns", "metrics", "sections")
 """Tables with entries that take part in every run: of installed ones those that a study names in ``plugins``."""
 ELSEWHERE = {
     "commands": ("place", "reproduce", "scenarios", "tiles", "usage.fit", "usage.make"),
-    "readers": ("dlrm", "minsky", "philly", "servers", "slurm"),
+    "readers": ("dlrm", "minsky", "openb", "philly", "servers", "slurm"),
     "generators": ("rodinia_jobs", "scenario", "servers", "training_jobs"),
     "usages": ("google", "grizzly", "toml"),
     "core_rules": ("best", "quick", "first-fit"),

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from unrack.workload.formats.rules import Intake as Intake
     from unrack.workload.generate.batch.spec import SYNTHETIC_CORES as SYNTHETIC_CORES
     from unrack.workload.generate.memory import match as match
-    from unrack.workload.generate.memory import mix as mix
     from unrack.workload.job import JobTable as JobTable
     from unrack.workload.job import job_table as job_table
     from unrack.workload.resample import draw_again as draw_again

@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from unrack.resources.gpus.columns import WHOLE
 from unrack.units import SECOND_US
 from unrack.workload.formats.rules import RULES
-from unrack.workload.formats.table.text import GPUS, WHOLE_MILLI
 from unrack.workload.generate.memory import BAND_GB
 from unrack.workload.job import JobTable, Workload
+from unrack.workload.resample import GPUS
 from unrack.workload.tier_asks import NO_CEILING
 
 MODELS = "gpu_models"
@@ -281,14 +282,14 @@ def gpus_asked(jobs: JobTable) -> dict[str, Any] | None:
     asking = count > 0
     none = np.zeros(len(jobs), np.int64)
     milli = np.where(asking, jobs.devices.get((GPUS, "milli"), none), 0)
-    parts = (milli > 0) & (milli < WHOLE_MILLI)
+    parts = (milli > 0) & (milli < WHOLE)
     total = jobs.tasks * count
     models: dict[str, int] = {}
     if MODELS in jobs.extra.columns:
         models = _common(jobs.extra[MODELS].filter(pl.Series(asking)).drop_nulls().to_numpy())
     return {
         "jobs": int(asking.sum()),
-        "gpus": float((total.astype(np.float64) * np.where(milli > 0, milli, WHOLE_MILLI)).sum() / WHOLE_MILLI),
+        "gpus": float((total.astype(np.float64) * np.where(milli > 0, milli, WHOLE)).sum() / WHOLE),
         "sizes": _common(total[asking]),
         "shared": int(parts.sum()),
         "fragments": _common(milli[parts]),

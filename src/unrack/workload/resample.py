@@ -21,11 +21,13 @@ from pydantic import Field
 from unrack.errors import InputError
 from unrack.kernels.arrays import Ints
 from unrack.resources.checked import Strict
+from unrack.resources.gpus.columns import WHOLE
 from unrack.units import SECOND_US
-from unrack.workload.formats.table.text import GPUS, WHOLE_MILLI
 from unrack.workload.generate.distributions import Positive
 from unrack.workload.job import JobTable, Workload
 
+GPUS = "gpus"
+"""The resource of which jobs ask for whole ones, or for parts."""
 DRAWN_FROM = "drawn_from"
 """The column, carried along, with the id of the job of the list."""
 
@@ -98,7 +100,7 @@ def _asks(jobs: JobTable, amount: str) -> tuple[Ints, int]:
     known |= {f"{kind}.{what}": (each, 1) for (kind, what), each in sorted(jobs.devices.items())}
     if (GPUS, "count") in jobs.devices:
         milli = jobs.devices.get((GPUS, "milli"), np.zeros(len(jobs), np.int64))
-        known[GPUS] = jobs.devices[GPUS, "count"] * np.where(milli == 0, WHOLE_MILLI, milli), WHOLE_MILLI
+        known[GPUS] = jobs.devices[GPUS, "count"] * np.where(milli == 0, WHOLE, milli), WHOLE
     if amount not in known:
         raise InputError("filter resample.amount", repr(amount), f"what jobs ask for: {', '.join(known)}")
     each, unit = known[amount]

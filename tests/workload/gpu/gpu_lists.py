@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-PODS_HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli"
-PODS = (
-    PODS_HEADER
-    + """
-a,12000,16384,1,1000
-b,6001,12288,1,460
-c,500,0,0,0
-d,96000,393216,8,1000
+HEADER = "id,submit,run,cores,memory,gpus.count,gpus.milli,gpu_models\n"
+JOBS = (
+    HEADER
+    + """\
+a,0,90,12,16384,1,0,
+b,1,90,7,12288,1,460,
+c,2,90,1,0,0,0,
+d,3,90,96,393216,8,0,
 """
 )
-TIMED_HEADER = PODS_HEADER + ",gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
-TIMED = (
-    TIMED_HEADER
+MODELS = (
+    HEADER
     + """\
-a,12000,16384,1,1000,V100M16|V100M32,LS,Running,100,190,130
-b,6000,12288,2,500,,BE,Pending,20,50,
-c,6000,12288,1,500,T4,BE,Failed,30,50,10
+b,20,30,6,12288,2,500,
+c,30,20,6,12288,1,500,T4
+a,100,60,12,16384,1,0,V100M16|V100M32
 """
 )
 NODES = """\

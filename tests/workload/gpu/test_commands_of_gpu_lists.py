@@ -118,14 +118,14 @@ def test_a_list_without_gpus_or_a_file_that_is_none_is_refused(nodes: Path, tmp_
 def test_trace_info_tells_of_gpus_parts_and_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "pods.csv").write_text(lists.TIMED)
-    assert call("trace", "info", str(tmp_path / "pods.csv"), "--json", monkeypatch=monkeypatch) == 0
+    (tmp_path / "jobs.csv").write_text(lists.MODELS)
+    assert call("trace", "info", str(tmp_path / "jobs.csv"), "--json", monkeypatch=monkeypatch) == 0
     contents: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert contents["gpus"] == {
         "jobs": 3, "gpus": 2.5, "sizes": {"1": 2, "2": 1}, "shared": 2, "fragments": {"500": 2}, "slices": 0,
         "models": {"T4": 1, "V100M16|V100M32": 1},
     }  # fmt: skip
-    assert call("trace", "info", str(tmp_path / "pods.csv"), monkeypatch=monkeypatch) == 0
+    assert call("trace", "info", str(tmp_path / "jobs.csv"), monkeypatch=monkeypatch) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "3 jobs ask for 2.5 (1: 2, 2: 1 jobs); 2 for parts" in shown
     assert "models: T4: 1, V100M16|V100M32: 1" in shown

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ S = 1_000_000
 
 
 def pods() -> Workload:
-    return read_trace(Source("pods.csv", lists.PODS.encode()), run=90)
+    return read_trace(Source("jobs.csv", lists.JOBS.encode()))
 
 
 def drawn(at: int = 0, **keys: Any) -> Workload:
@@ -41,8 +42,8 @@ def test_jobs_are_drawn_until_the_gpus_first_reach_the_share(seed: int, share: f
 
 
 def test_a_share_that_is_met_exactly_is_enough() -> None:
-    made = filtered(read_trace(Source("pods.csv", (lists.PODS_HEADER + "\na,1000,0,1,1000\n").encode()), run=1),
-                    {"resample": {"of": 10, "share": 1.3}})  # fmt: skip
+    one = read_trace(Source("jobs.csv", (lists.HEADER + "a,0,1,1,0,1,0,\n").encode()))
+    made = filtered(one, {"resample": {"of": 10, "share": 1.3}})
     assert len(made) == 13
 
 
@@ -121,17 +122,14 @@ def test_replicas_are_not_drawn_one_by_one() -> None:
 
 
 def test_a_study_draws_other_jobs_for_every_seed(tmp_path: Path) -> None:
-    (tmp_path / "pods.csv").write_text(
-        lists.PODS.replace("1,460", "0,0").replace("1,1000", "0,0").replace("8,1000", "0,0")
-    )
+    (tmp_path / "jobs.csv").write_text(re.sub(r",\d+,\d+,$", ",0,0,", lists.JOBS, flags=re.MULTILINE))
     (tmp_path / "study.toml").write_text("""
 seeds = [1, 2]
 policies = ["fcfs"]
 [[clusters]]
 nodes = [{ count = 4, cores = 128, memory = "1 TB" }]
 [[workloads]]
-trace = "pods.csv"
-options = { run = "1 min" }
+trace = "jobs.csv"
 resample = { amount = "cores", of = 512 }
 """)
     from unrack.study.grid import load_study

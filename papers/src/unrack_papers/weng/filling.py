@@ -16,8 +16,8 @@ from unrack.cluster import content_of
 from unrack.errors import InputError
 from unrack.resources.gpus import WHOLE
 from unrack.workload import JobTable, draw_again
-from unrack.workload.formats import read_openb
 from unrack_papers.reproduction import Numbers, Task
+from unrack_papers.weng.pods import read_openb
 
 RUN = "100 d"
 """Pods stay."""

@@ -25,11 +25,9 @@ from unrack.units import bandwidth_mb_s
 from unrack.workload.formats import (
     DEVICE,
     EXTRA,
-    Fields,
     Source,
     Tally,
     amounts,
-    asked,
     boolean,
     choice,
     count,
@@ -43,6 +41,7 @@ from unrack.workload.formats import (
     unheeded,
     workload,
 )
+from unrack_papers.workloads.fields import Fields, asked
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import polars as pl
 
 from unrack.resources.gpus import app_name
-from unrack.workload.formats import Fields, Source, load
+from unrack.workload.formats import Source, load
+from unrack_papers.workloads.fields import Fields
 
 SOLO, BESIDE = "solo", "collocation"
 _NEEDED = ("kind", "application", "batch_size", "gpus", "time_s")

@@ -20,13 +20,9 @@ import polars as pl
 from unrack import Workload
 from unrack.errors import InputError
 from unrack.workload.formats import (
-    TOGETHER,
-    UTILITY,
-    Fields,
     Source,
     Tally,
     amounts,
-    asked,
     load,
     make_format,
     memory_unit_mb,
@@ -35,6 +31,7 @@ from unrack.workload.formats import (
     typed,
     workload,
 )
+from unrack_papers.workloads.fields import TOGETHER, UTILITY, Fields, asked
 from unrack_papers.workloads.measured_times import MeasuredTimes, app_names, read_times
 
 GIVEAWAY = ("application", "batch_size", "minimal_utility")

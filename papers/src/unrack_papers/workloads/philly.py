@@ -16,10 +16,8 @@ from unrack import Workload
 from unrack.errors import InputError
 from unrack.workload.formats import (
     EXTRA,
-    Fields,
     Source,
     Tally,
-    asked,
     count,
     load,
     make_format,
@@ -29,6 +27,7 @@ from unrack.workload.formats import (
     unheeded,
     workload,
 )
+from unrack_papers.workloads.fields import Fields, asked
 
 GIVEAWAY = ("timestamp", "num_gpus", "gpu_time")
 """Columns that give the format away."""

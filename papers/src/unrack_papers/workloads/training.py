@@ -14,8 +14,9 @@ from unrack import Workload
 from unrack.errors import InputError
 from unrack.resources.gpus import app_name
 from unrack.workload import Intake, job_table
-from unrack.workload.formats import GPUS, MOST, MOST_MB, TOGETHER, UTILITY
+from unrack.workload.formats import MOST, MOST_MB
 from unrack.workload.generate import as_us, gap_s, numbers_from, upward
+from unrack_papers.workloads.fields import GPUS, TOGETHER, UTILITY
 from unrack_papers.workloads.measured_times import read_times
 from unrack_papers.workloads.minsky import NEAREST
 from unrack_papers.workloads.training_spec import TrainingSpec

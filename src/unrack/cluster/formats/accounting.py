@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from unrack.cluster.formats.described import Described, counter, parsed
+from unrack.cluster.formats.described import Described, counter
 from unrack.cluster.formats.first import MODES
-from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose, lower, max_time, says_nothing, whole
+from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose, lower, max_time, parsed, says_nothing, whole
 from unrack.errors import ClusterError
 from unrack.slurm_text.tres import tres
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 from unrack.cluster.formats.site import ALL, SaidSite, lose, site_table
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import compress
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -185,14 +183,6 @@ def counter(name: str) -> str:
     """
     plain = re.sub(r"\W", "_", name, flags=re.ASCII)
     return plain if plain[:1].isalpha() else f"l{plain}"
-
-
-def parsed(text: str, where: str, parse: Callable[[str], T]) -> T:
-    """What a text says. A ClusterError if ``parse`` raised a ValueError; the error begins with ``where``."""
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise ClusterError(where, repr(text[:80]), str(error).rpartition(" is not ")[2]) from None
 
 
 def cluster_text(content: dict[str, Any], comments: Sequence[str] = ()) -> str:

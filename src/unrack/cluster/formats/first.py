@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from unrack.cluster.formats.site import Keys, Lost, lose, says_nothing, whole
-from unrack.errors import ClusterError
+from unrack.cluster.formats.site import Keys, Lost, lose, parsed, says_nothing, whole
 from unrack.slurm_text.times import ENDLESS, UNKNOWN, span_s
 
 _WEIGHTS = {
@@ -69,8 +68,5 @@ def over_time(text: str, at: str) -> Keys:
 
 
 def _seconds(text: str, at: str) -> int:
-    try:
-        seconds = span_s(text)
-    except ValueError as error:
-        raise ClusterError(at, repr(text[:80]), str(error).rpartition(" is not ")[2]) from None
+    seconds = parsed(text, at, span_s)
     return 0 if seconds is None or seconds < 0 else round(seconds)

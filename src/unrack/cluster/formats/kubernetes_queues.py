@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unrack.cluster.formats.described import Described, DescribedNode
-from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose
+from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose, parsed
 from unrack.errors import ClusterError
 from unrack.kubernetes_text.objects import entries, inside, objects, quantity, table
 
@@ -52,11 +52,7 @@ def _node(node: Mapping[str, Any], at: str, milli: bool, tainted: Counter[str]) 
     def amount(key: str, unit: int = 1) -> int:
         if key not in allocatable:
             return 0
-        try:
-            number = math.floor(quantity(allocatable[key]) / unit)
-        except ValueError as error:
-            want = str(error).rpartition(" is not ")[2]
-            raise ClusterError(f"{at}, status.allocatable.{key}", repr(allocatable[key])[:80], want) from None
+        number = math.floor(parsed(allocatable[key], f"{at}, status.allocatable.{key}", quantity) / unit)
         if number >= 2**42:
             raise ClusterError(f"{at}, status.allocatable.{key}", repr(allocatable[key])[:80], "less")
         return number
@@ -292,11 +288,7 @@ class _Reader:
         return _MEASURES.get(resource, "")
 
     def _amount(self, value: object, measure: str, at: str) -> int:
-        try:
-            number = quantity(value)
-        except ValueError as error:
-            want = str(error).rpartition(" is not ")[2]
-            raise ClusterError(self._at(at), repr(value)[:80], want) from None
+        number = parsed(value, self._at(at), quantity)
         amount = math.floor(
             number / 2**20 if measure == "memory" else number * self.cores if measure == "cores" else number
         )

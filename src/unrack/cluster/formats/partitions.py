@@ -5,9 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from unrack.cluster.formats.described import Described, parsed
+from unrack.cluster.formats.described import Described
 from unrack.cluster.formats.first import MODES, over_time
-from unrack.cluster.formats.site import ALL, OWN_QOS, Keys, Lost, SaidSite, lose, lower, max_time, says_nothing, whole
+from unrack.cluster.formats.site import (
+    ALL,
+    OWN_QOS,
+    Keys,
+    Lost,
+    SaidSite,
+    lose,
+    lower,
+    max_time,
+    parsed,
+    says_nothing,
+    whole,
+)
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import records
 from unrack.slurm_text.times import ENDLESS, UNKNOWN

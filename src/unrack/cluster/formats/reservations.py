@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from unrack.cluster.formats.described import Described, counter, parsed
+from unrack.cluster.formats.described import Described, counter
 from unrack.cluster.formats.partitions import members_of
-from unrack.cluster.formats.site import ALL, KEPT_CORES, Keys, Lost, SaidSite, lose, lower
+from unrack.cluster.formats.site import ALL, KEPT_CORES, Keys, Lost, SaidSite, lose, lower, parsed
 from unrack.resources.recurring import WEEK
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.records import BY_NODE, records

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from unrack.errors import ClusterError
 from unrack.resources.site.kept import COUNTED, amounts_of, keeps_of
@@ -20,6 +20,8 @@ Keys = dict[str, Any]
 """Keys of a table of the cluster file."""
 Lost = dict[str, dict[str, str]]
 """A sentence up to its colon → the owners of which it is true → what is said there."""
+V = TypeVar("V")
+T = TypeVar("T")
 _SHOWN = 8
 OWN_QOS = "own qos"
 """The key of a partition for the quality of service that bounds all of its jobs; no key of the cluster file."""
@@ -210,13 +212,18 @@ def _features(nodes: Sequence[DescribedNode]) -> dict[str, list[str]]:
 # --- how such files say things --------------------------------------------------------------------------------------
 
 
+def parsed(value: V, where: str, parse: Callable[[V], T]) -> T:
+    """What a value says. A ClusterError if ``parse`` raised a ValueError; the error begins with ``where``."""
+    try:
+        return parse(value)
+    except ValueError as error:
+        got = repr(value[:80] if isinstance(value, str) else value)[:90]
+        raise ClusterError(where, got, str(error).rpartition(" is not ")[2]) from None
+
+
 def max_time(text: str, at: str) -> Keys:
     """The key ``max_time`` from a span; none: any time."""
-    try:
-        seconds = span_s(text)
-    except ValueError as error:
-        raise ClusterError(at, repr(text[:80]), str(error).rpartition(" is not ")[2]) from None
-    if seconds is None:
+    if (seconds := parsed(text, at, span_s)) is None:
         return {}
     words = seconds_text(seconds)
     return {"max_time": words if time_us(words) == round(seconds * 1e6) else round(seconds)}

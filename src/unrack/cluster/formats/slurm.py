@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unrack.cluster.formats.described import Described, DescribedNode, parsed
+from unrack.cluster.formats.described import Described, DescribedNode
 from unrack.cluster.formats.first import over_time, preempt_of, priority_of
 from unrack.cluster.formats.partitions import members_of, partition_keys, spelled
-from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, lose, says_nothing
+from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, lose, parsed, says_nothing, whole
 from unrack.errors import ClusterError
-from unrack.slurm_text.hostlists import expand
+from unrack.slurm_text.hostlists import compress, expand
 from unrack.slurm_text.records import Record, records
 from unrack.slurm_text.scheduler import scheduler_from
 from unrack.slurm_text.states import UNUSABLE, node_words
@@ -115,11 +115,7 @@ def _node(fields: Mapping[str, str], where: str) -> DescribedNode:
 
     def number(key: str, default: int) -> int:
         text = fields.get(key.lower(), "")
-        if not text:
-            return default
-        if not (text.isascii() and text.isdigit() and len(text) < 10):
-            raise ClusterError(f"{where}, {key}", repr(text), "a whole number")
-        return int(text)
+        return whole(text, f"{where}, {key}") if text else default
 
     sockets = number("Sockets", 0) or number("SocketsPerBoard", 1) * number("Boards", 1)
     threads = number("ThreadsPerCore", 1)
@@ -207,10 +203,15 @@ def _shown(record: Record, where: str) -> DescribedNode:
     if "MemSpecLimit" in fields:
         memory = max(memory - number("MemSpecLimit"), 0)
     return _described(
-        fields["NodeName"], number("CPUEfctv", "CPUTot"), memory or None, said,
+        _host(fields["NodeName"], f"{at}, NodeName"), number("CPUEfctv", "CPUTot"), memory or None, said,
         fields.get("Partitions", "").split(","), node_words(fields.get("State", "")),
         next((fields[key] for key in ("ActiveFeatures", "AvailableFeatures", "Features") if key in fields), ""),
     )  # fmt: skip
+
+
+def _host(name: str, at: str) -> str:
+    """The name of a node, which a list of hosts can have."""
+    return parsed(name, at, lambda text: compress([text]))
 
 
 def json_nodes(content: Mapping[str, Any], where: str, name: str) -> Described:
@@ -242,7 +243,8 @@ def _of_json(node: Any, at: str) -> DescribedNode:
     features = node.get("active_features") or node.get("features") or ""
     features = ",".join(map(str, features)) if isinstance(features, list) else str(features)
     state = node_words("+".join(map(str, words)))
-    return _described(node["name"], cpus, max(memory, 0) or None, said, listed, state, features)
+    name = _host(node["name"], f"{at}.name")
+    return _described(name, cpus, max(memory, 0) or None, said, listed, state, features)
 
 
 def _described(

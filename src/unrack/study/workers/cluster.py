@@ -105,10 +105,9 @@ class OnCluster:
 
     def close(self) -> None:
         """Cancel our tasks and leave; end the cluster if it was started here."""
-        with suppress(Exception):  # it may be gone
-            self.cancel()
-        self._inputs.clear()
-        self._leave()
+        for end in (self.cancel, self._inputs.clear, self._leave):
+            with suppress(Exception):  # the cluster may be gone
+                end()
 
     def _connect(self, address: str, count: int) -> None:
         raise NotImplementedError

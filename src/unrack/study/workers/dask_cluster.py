@@ -7,8 +7,8 @@ import signal
 import tempfile
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -60,7 +60,7 @@ class DaskWorkers(OnCluster):
             self._client: Any = client(self._own or address, set_as_default=False, timeout="10s", name="unrack")
         except (TimeoutError, OSError, ValueError, TypeError) as error:
             raise InputError(where, str(error) or type(error).__name__, wanted) from None
-        self._stack.callback(_quietly, self._client.close, timeout=5)
+        self._stack.callback(self._client.close, timeout=5)
         try:
             self._client.wait_for_workers(1, timeout=PATIENCE_S)
         except TimeoutError:
@@ -80,7 +80,7 @@ class DaskWorkers(OnCluster):
                 local_directory=folder,
                 silence_logs=logging.CRITICAL,
             )
-        self._stack.callback(_quietly, cluster.close, timeout=10)
+        self._stack.callback(cluster.close, timeout=10)
         return cluster
 
     def _stamps(self) -> Iterator[tuple[str, str | None]]:
@@ -155,12 +155,6 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _quietly(close: Callable[..., Any], **more: Any) -> None:
-    """Close what may be gone already."""
-    with suppress(Exception):
-        close(**more)
 
 
 # --- in the worker ----------------------------------------------------------------------------------------------------

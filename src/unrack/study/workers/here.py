@@ -38,7 +38,6 @@ def answered(packed: Packed, fetch: Callable[[str], bytes], tell: Tell) -> bytes
         if key not in _inputs:
             content = fetch(key)
             _inputs.add(key, pickle.loads(content), len(content))
-        _inputs.move_to_end(key)
         return _inputs[key]
 
     with _alone, telling_of_each(partial(tell, COMPILES)):
@@ -47,14 +46,13 @@ def answered(packed: Packed, fetch: Callable[[str], bytes], tell: Tell) -> bytes
         except Exception as raised:  # the code that the task names is not here, or fails when it is loaded
             return refused(packed, RunError(f"a worker cannot load its task ({said(raised)})"))
         finally:
-            with suppress(KeyError):  # one could not be fetched
-                _inputs.trimmed(packed.keys)
+            _inputs.trim(packed.keys)
         return _as_bytes(worked(work, items, tell, _tried_once))
 
 
 def refused(packed: Packed, error: Exception) -> bytes:
     """The same answer to every item of a task, as bytes."""
-    return pickle.dumps((Answer(None, error, 0.0),) * packed.count, protocol=5)
+    return pickle.dumps((Answer(None, error, 0.0),) * packed.size, protocol=5)
 
 
 def worked(

@@ -43,7 +43,7 @@ class RayWorkers(OnCluster):
     def __init__(self, address: str, count: int) -> None:
         for key, value in QUIET.items():
             os.environ.setdefault(key, value)
-        self._asked, self._news = 0.0, None
+        self._asked = 0.0
         super().__init__(address, count)
 
     def _connect(self, address: str, count: int) -> None:
@@ -60,7 +60,9 @@ class RayWorkers(OnCluster):
         except (ConnectionError, ValueError, RuntimeError, ImportError) as error:
             said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise InputError(f"--on {self.name}", said, wanted) from None
-        self._board: Any = ray.remote(num_cpus=0)(_Board).remote()
+        from ray.util.queue import Queue
+
+        self._board: Any = Queue(actor_options={"num_cpus": 0})  # of what workers tell
         self._work = ray.remote(num_cpus=1, max_retries=0)(_on_worker)
 
     def _stamps(self) -> Iterator[tuple[str, str | None]]:
@@ -83,14 +85,11 @@ class RayWorkers(OnCluster):
             yield cores, int(node["Resources"].get("memory", 0) / max(cores, 1))
 
     def capacity(self) -> int:
-        """Two tasks a core; now and then news are asked for, and passed on when they are here."""
-        if self._news is not None and self._library.wait([self._news], timeout=0)[0]:
-            for news in self._library.get(self._news):
-                self._hear(*news)
-            self._news = None
-        if self._news is None and time.monotonic() - self._asked >= ASK_EVERY_S:
+        """Two tasks a core; now and then what workers told is passed on."""
+        if time.monotonic() - self._asked >= ASK_EVERY_S:
             self._asked = time.monotonic()
-            self._news = self._board.taken.remote()
+            for news in self._board.get_nowait_batch(self._board.qsize()):
+                self._hear(*news)
         return super().capacity()
 
     def _share(self, contents: dict[str, bytes]) -> dict[str, Any]:
@@ -115,22 +114,7 @@ class RayWorkers(OnCluster):
             self._library.cancel(task, force=True)
 
     def _leave(self) -> None:
-        with suppress(Exception):  # the cluster may be gone
-            self._library.shutdown()
-
-
-class _Board:
-    """An actor that keeps what workers tell until it is asked for."""
-
-    def __init__(self) -> None:
-        self._news: list[tuple[int, ...]] = []
-
-    def tell(self, *news: int) -> None:
-        self._news.append(news)
-
-    def taken(self) -> list[tuple[int, ...]]:
-        news, self._news = self._news, []
-        return news
+        self._library.shutdown()
 
 
 # --- in the worker ----------------------------------------------------------------------------------------------------
@@ -141,5 +125,5 @@ def _on_worker(packed: Packed, wanted: str, number: int, board: Any, inputs: dic
 
     where = f"--on ray, node {ray.util.get_node_ip_address()}"
     return answered_there(
-        where, packed, wanted, lambda key: ray.get(inputs[key]), lambda *news: board.tell.remote(number, *news)
+        where, packed, wanted, lambda key: ray.get(inputs[key]), lambda *news: board.put_nowait((number, *news))
     )

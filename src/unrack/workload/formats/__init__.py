@@ -38,14 +38,8 @@ if TYPE_CHECKING:
     from unrack.workload.formats.table.aliases import find_aliases as find_aliases
     from unrack.workload.formats.table.columns import TableColumns as TableColumns
     from unrack.workload.formats.table.columns import carried as carried
-    from unrack.workload.formats.table.published import read_openb as read_openb
     from unrack.workload.formats.table.read import as_workload as as_workload
     from unrack.workload.formats.table.read import mapped as mapped
-    from unrack.workload.formats.table.text import GPUS as GPUS
-    from unrack.workload.formats.table.text import TOGETHER as TOGETHER
-    from unrack.workload.formats.table.text import UTILITY as UTILITY
-    from unrack.workload.formats.table.text import Fields as Fields
-    from unrack.workload.formats.table.text import asked as asked
     from unrack.workload.formats.table.text import csv_frame as csv_frame
     from unrack.workload.formats.writers import write_frame as write_frame
 else:

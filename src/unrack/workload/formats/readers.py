@@ -28,10 +28,8 @@ from unrack.workload.formats.source import Source, load, text_bytes, without
 from unrack.workload.formats.swf import read_swf
 from unrack.workload.formats.table.published import (
     ALIBABA,
-    OPENB,
     PERLMUTTER,
     read_alibaba,
-    read_openb,
     read_perlmutter,
 )
 from unrack.workload.formats.table.read import read_table
@@ -122,7 +120,6 @@ _OWN: dict[str, Format] = {
     "wfcommons": make_format(read_workflow, "workflows in the JSON of WfCommons: a job a task", "memory app"),
     "perlmutter": make_format(read_perlmutter, "CSV of Perlmutter's jobs: whole nodes, memory used", "memory"),
     "alibaba2018": make_format(read_alibaba, "CSV of Alibaba's batch tasks, without a header", "memory"),
-    "openb": make_format(read_openb, "CSV of pods that share GPUs (Alibaba 2023)", "memory counted", giveaway=OPENB),
 }
 FORMATS: Table[Format] = Table("readers", _OWN, _of_others)
 """Format name → reader; all may be packed by gzip."""

@@ -134,7 +134,6 @@ RULES: dict[str, str] = {
     "after the first": "Jobs after the first n are left out.",
     "other users": "Jobs of users that were not asked for are left out.",
     "other sizes": "Jobs with fewer or more cores than asked for are left out.",
-    "not in the mix": "Jobs that were not chosen for a mix of large and normal jobs are left out.",
     "drawn again": "Jobs are drawn from the list with replacement until they ask for so much; some come several times, "
     "some never.",
     "arrivals by sessions": "The job comes when another has ended and its user has thought, as long as in the log.",

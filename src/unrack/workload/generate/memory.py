@@ -13,7 +13,6 @@ down: profiles were measured on 4 cores.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.workload.formats.source import Locator, load
 from unrack.workload.formats.table.text import csv_frame
 from unrack.workload.generate.batch.spec import SYNTHETIC, MeasuredApplication
-from unrack.workload.job import Workload
 
 _FILES = ("apps.csv", "memory-apps.csv")
 _NAMES = ("id", "nodes", "run_s", "memory_mb")
@@ -46,53 +44,12 @@ _CLOSE = 0.002
 _SHUFFLES = 16
 
 
-def mix(workload: Workload, large_share: float, normal_mb: int, seed: int = 0, jobs: int | None = None) -> Workload:
-    """Some of the jobs of a workload, such that large jobs do a given share of the node-hours.
-
-    Parameters
-    ----------
-    workload
-        Jobs with tasks that take a node each.
-    large_share
-        Node-hours of large jobs over those of all, 0 to 1.
-    normal_mb
-        A job of more MB per task is large.
-    seed
-        Of the choice.
-    jobs
-        How many to choose; by default as many as the shares allow.
-
-    Returns
-    -------
-    Workload
-        The jobs chosen, at the times they have; :func:`unrack.workload.filters.scale_load` restores a load.
-
-    Raises
-    ------
-    InputError
-        The share is not from 0 to 1, or there are too few jobs of a kind.
-    """
-    table = workload.jobs
-    hours = table.tasks * (table.work_us / 3.6e9)
-    rng = np.random.Generator(np.random.PCG64(seed))
-    chosen = chosen_for_share(rng, hours, table.memory_mb > normal_mb, large_share, jobs)
-    words = f"large jobs (over {normal_mb} MB a task) do {large_share:.4g} of the node-hours"
-    header = {**workload.intake.header, "Mix": words}
-    intake = replace(
-        workload.intake, kept=len(chosen), header=header,
-        dropped={**workload.intake.dropped, "not in the mix": len(table) - len(chosen)},
-    )  # fmt: skip
-    return Workload(workload.name, table.take(np.sort(chosen)), intake)
-
-
-def chosen_for_share(
-    rng: np.random.Generator, node_hours: Floats, large: np.ndarray, share: float, jobs: int | None
-) -> Ints:
+def chosen_for_share(rng: np.random.Generator, node_hours: Floats, large: np.ndarray, share: float, jobs: int) -> Ints:
     """``int64[chosen]``: rows drawn without replacement, such that large ones do a share of the node-hours, 0 to 1.
 
-    ``node_hours``: float64[rows], 0 or more; ``large``: bool[rows]; ``jobs``: how many rows (default: as many as there
-    can be). Of up to 16 shuffles the one closest to the share is taken, the first within 0.002 of it; large rows come
-    first. Too few rows of a kind are refused.
+    ``node_hours``: float64[rows], 0 or more; ``large``: bool[rows]; ``jobs``: how many rows. Of up to 16 shuffles the
+    one closest to the share is taken, the first within 0.002 of it; large rows come first. Too few rows of a kind are
+    refused.
     """
     if not 0 <= share <= 1:
         raise InputError("share of large jobs", repr(share), "a number from 0 to 1")
@@ -115,19 +72,14 @@ def chosen_for_share(
     return best
 
 
-def _counts(large: Floats, normal: Floats, share: float, jobs: int | None) -> tuple[int, int]:
+def _counts(large: Floats, normal: Floats, share: float, jobs: int) -> tuple[int, int]:
     """How many of each kind, from their cumulative node-hours in the order they would be taken."""
     if share in (0, 1):
         there = len(large) if share else len(normal)
-        if jobs is not None and there < jobs:
+        if there < jobs:
             raise InputError("share of large jobs", f"{there} {'large' if share else 'normal'} jobs", f"{jobs} of them")
-        count = there if jobs is None else jobs
-        return (count, 0) if share else (0, count)
+        return (jobs, 0) if share else (0, jobs)
     large, normal = np.concatenate([[0.0], large]), np.concatenate([[0.0], normal])
-    if jobs is None:
-        if large[-1] * (1 - share) <= normal[-1] * share:
-            return len(large) - 1, _nearest(normal, large[-1] * (1 - share) / share)
-        return _nearest(large, normal[-1] * share / (1 - share)), len(normal) - 1
     counts = np.arange(max(0, jobs - len(normal) + 1), min(jobs, len(large) - 1) + 1)
     if not len(counts):
         raise InputError("share of large jobs", f"{len(large) + len(normal) - 2} jobs", f"{jobs} to choose")
@@ -135,10 +87,6 @@ def _counts(large: Floats, normal: Floats, share: float, jobs: int | None) -> tu
     found = np.divide(large[counts], total, out=np.zeros(len(counts)), where=total > 0)
     place = int(np.abs(found - share).argmin())
     return int(counts[place]), jobs - int(counts[place])
-
-
-def _nearest(cumulative: Floats, goal: float) -> int:
-    return int(np.abs(cumulative - goal).argmin())
 
 
 def memory_by_size_mb(rng: np.random.Generator, nodes: Ints) -> Ints:

@@ -4,8 +4,8 @@ import gzip
 from pathlib import Path
 from typing import Any
 
-import gpu_lists as lists
 import numpy as np
+import pod_lists as lists
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
