@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from used_worlds import some
 
-from unrack.ledger.lease import BORROWER, LOAN_MB, Lease
-from unrack.ledger.memory.use import held_of, needs_of, smaller
+from unrack.ledger.lease import BORROWER, LOAN_MB, NODES, TASKS, Lease
+from unrack.ledger.memory.use import lacking_mb, smaller
 from unrack.policy.contract import Resize, Used
 from unrack.policy.table import parse_policy
 from unrack.sim.simulate import prepared
 
 
-def changes(policy: str, seed: int) -> list[tuple[Lease, Lease, np.ndarray, np.ndarray]]:
+def changes(policy: str, seed: int) -> list[tuple[Lease, Lease, dict[int, int], np.ndarray]]:
     """Every change of a lease in a run: before, after, what its nodes need, and what is free on all nodes then."""
     cluster, jobs = some(seed)
     kernel = prepared(cluster, jobs, parse_policy(policy))
@@ -28,7 +28,10 @@ def changes(policy: str, seed: int) -> list[tuple[Lease, Lease, np.ndarray, np.n
             before = {job: core.state.lease(job) for job in event.jobs.tolist()}
         decisions = handle(event, now)
         for i, job in enumerate(before):
-            need = needs_of(before[job], event.mb[event.first[i] : event.first[i + 1]])
+            use = event.mb[event.first[i] : event.first[i + 1]]
+            need = needs_of(before[job], use.tolist())
+            short = sum(max(0, mb - sum(by_node(before[job])[node])) for node, mb in need.items())
+            assert lacking_mb(before[job].rows, before[job].borrowed, use) == short
             mine = [one.lease for one in decisions if isinstance(one, Resize) and one.lease.job == job]
             found.extend((before[job], lease, need, core.state.free[1].copy()) for lease in mine)
         return decisions
@@ -36,6 +39,13 @@ def changes(policy: str, seed: int) -> list[tuple[Lease, Lease, np.ndarray, np.n
     core.handle = watching  # type: ignore[method-assign]
     kernel.run()
     return found
+
+
+def needs_of(lease: Lease, use: list[int]) -> dict[int, int]:
+    """Node → MB that its tasks use together; ``use``: of one task, or of each."""
+    tasks = np.repeat(lease.rows[:, TASKS], lease.rows[:, NODES]).tolist()
+    left = iter(use * sum(tasks) if len(use) == 1 else use)
+    return {node: sum(next(left) for _ in range(n)) for node, n in zip(lease.nodes.tolist(), tasks, strict=True)}
 
 
 def by_node(lease: Lease) -> dict[int, tuple[int, int]]:
@@ -53,10 +63,10 @@ def test_leases_shrink_remote_first_and_grow_local_first(policy: str) -> None:
     shrunk = grown = 0
     for seed in range(8):
         for before, after, need, free in changes(policy, seed):
-            assert held_of(after).tolist() == need.tolist()  # what is used, and no more
             old, new = by_node(before), by_node(after)
-            if (need <= held_of(before)).all():
-                plain = smaller(before, dict(zip(before.nodes.tolist(), need.tolist(), strict=True)))
+            assert {node: sum(mb) for node, mb in new.items()} == need  # what is used, and no more
+            if all(need[node] <= sum(mb) for node, mb in old.items()):
+                plain = smaller(before, need)
                 assert new == by_node(plain)
                 shrunk += 1
             for node, (local, remote) in new.items():

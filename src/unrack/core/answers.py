@@ -13,7 +13,7 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.changing.changes import change_size, extend, reshape, resume, suspend
 from unrack.ledger.lease import FIRST, LENDER, NODES, TASKS, Lease, Share, summed, together
 from unrack.ledger.leases import on_nodes_alone
-from unrack.ledger.memory.use import lacks
+from unrack.ledger.memory.use import lacking_mb
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState
 from unrack.policy.contract import (
     Ability,
@@ -246,6 +246,8 @@ class Provisions:
         """Which of these jobs run and lack memory, by their places."""
         state, found = self.core.state, []
         for i, job in enumerate(used.jobs.tolist()):
-            if state.condition(job) == RUNNING and lacks(state.lease(job), used.mb[used.first[i] : used.first[i + 1]]):
-                found.append(i)
+            if state.condition(job) == RUNNING:
+                lease = state.lease(job)
+                if lacking_mb(lease.rows, lease.borrowed, used.mb[used.first[i] : used.first[i + 1]]):
+                    found.append(i)
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -324,14 +325,10 @@ def strike(queue: Ints, start: int, end: int, job: int) -> bool:
 
 def stacked(rows: Sequence[Ints], loans: Sequence[Ints]) -> Stack:
     """The rows and loans of several leases, one after the other."""
-    return Stack(
-        np.concatenate(rows),
-        starts_of([len(own) for own in rows]),
-        np.concatenate(loans),
-        starts_of([len(own) for own in loans]),
-    )
+    row_first, loan_first = starts_of([len(own) for own in rows]), starts_of([len(own) for own in loans])
+    return Stack(np.concatenate(rows), row_first, np.concatenate(loans), loan_first)
 
 
 def starts_of(counts: Sequence[int]) -> Ints:
     """int64[k + 1]: where each of k parts begins, and where the last ends."""
-    return np.concatenate([[0], np.cumsum(np.array(counts, np.int64))])
+    return np.array([0, *accumulate(counts)], np.int64)

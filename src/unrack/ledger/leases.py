@@ -119,8 +119,8 @@ class LeaseLedger(JobLedger, NodeLedger):
         return () if self.devices is None else self.devices.groups(lease)
 
     def _rows(self, job: int) -> Ints:
-        at, count = self.lease_at[:, job]
-        return self.pool[at : at + count]
+        at = self.lease_at[FIRST_ROW, job]
+        return self.pool[at : at + self.lease_at[ROW_COUNT, job]]
 
     # --- giving and taking back -------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class LeaseLedger(JobLedger, NodeLedger):
                 raise RefusedError(f"resize job {lease.job}: it is not running")
             self.check_rows(lease, "resize")
         jobs = np.array([lease.job for lease in leases], np.int64)
-        if len(set(jobs.tolist())) < len(jobs):
+        if len(jobs) > 1 and len(set(jobs.tolist())) < len(jobs):
             raise RefusedError(f"resize jobs {jobs.tolist()}: one of them twice")
         held = [self.extra.get(lease.job, NOTHING) for lease in leases]
         borrowed = [self._exchangeable(lease, extra) for lease, extra in zip(leases, held, strict=True)]
@@ -203,7 +203,7 @@ class LeaseLedger(JobLedger, NodeLedger):
                 self.before.held(lease.job)
         self.pool[self.pool_used : self.pool_used + len(new.rows)] = new.rows
         self.lease_at[FIRST_ROW, jobs] = self.pool_used + new.row_first[:-1]
-        self.lease_at[ROW_COUNT, jobs] = np.diff(new.row_first)
+        self.lease_at[ROW_COUNT, jobs] = new.row_first[1:] - new.row_first[:-1]
         self.pool_used += len(new.rows)
         self.pool_dead += len(old.rows)
         self.free_cores += cores

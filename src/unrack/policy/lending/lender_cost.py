@@ -71,9 +71,8 @@ class Scratch:
     """Room for what the costs of a job are worked out in."""
 
     def __init__(self) -> None:
-        self.end_us: Ints = np.zeros(0, np.int64)
-        self.loss: Floats = np.zeros((3, 0))
-        self._made: tuple[Any, Any] = (None, None)
+        self._made: Any = None
+        self._of: tuple[Any, ...] = (None, None, 0, False)
 
     def aware(self, view: View, ranks: bool) -> Any:
         """What the costs are worked out from in a run with contention, for kernels; ``None`` in others."""
@@ -81,14 +80,12 @@ class Scratch:
         if not isinstance(speeds, MemorySpeeds):
             return None
         assert memory is not None
-        if len(self.end_us) < jobs:
-            self.end_us, self.loss = np.zeros(jobs, np.int64), np.zeros((3, jobs))
-        own = ranks, speeds.columns.kernel, speeds.board.kernel, memory.kernel, self.end_us, self.loss
-        before, made = self._made
-        if before is None or any(one is not other for one, other in zip(before, own, strict=True)):
-            made = Aware(*own).kernel
-            self._made = own, made
-        return made
+        of, board = self._of, speeds.board
+        if of[0] is not board or of[1] is not memory or of[2] != jobs or of[3] is not ranks:
+            end_us, loss = np.zeros(jobs, np.int64), np.zeros((3, jobs))
+            self._of = board, memory, jobs, ranks
+            self._made = Aware(ranks, speeds.columns.kernel, board.kernel, memory.kernel, end_us, loss).kernel
+        return self._made
 
 
 @inlined

@@ -16,7 +16,6 @@ from bisect import insort
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import accumulate
 from typing import Any, cast
 
 import numpy as np
@@ -25,15 +24,14 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown
-from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease
-from unrack.ledger.memory.use import held_of, needs_of
+from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.state import FINISHED
 from unrack.policy.around.around import AroundAnother, anew, traits_of
 from unrack.policy.columns import columns_of
 from unrack.policy.contract import Ability, Decision, Hold, Policy, Requeue, Resize, Start, Traits, Used
 from unrack.policy.lending.lender_cost import LendingRule, LendingTerms, Scratch, grouped, make_terms
 from unrack.policy.parameters import Parameter, count, duration, number, one_of, yes
-from unrack.policy.provisioning.resize_kernel import LACKS, resize
+from unrack.policy.provisioning.resize_kernel import LACKS, Wanted, resize
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US
 from unrack.view import View
@@ -187,8 +185,7 @@ class Dynamic(AroundAnother):
         if not len(used.jobs):
             return [], memory
         memory.make_room(view.columns.asks.shape[1])
-        peaks = used.mb.max() if len(used.jobs) == 1 else np.maximum.reduceat(used.mb, used.first[:-1])
-        memory.most_mb[used.jobs] = np.maximum(memory.most_mb[used.jobs], peaks)
+        memory.most_mb[used.jobs] = np.maximum(memory.most_mb[used.jobs], np.maximum.reduceat(used.mb, used.first[:-1]))
         if self.admit is not None:
             memory.past.see(view, used.jobs, memory.most_mb)
         if not used.lacking and not self.pull:
@@ -206,41 +203,25 @@ class Dynamic(AroundAnother):
         self, view: View, memory: DynamicNotes, used: Used, now: int, band: float
     ) -> tuple[list[Decision], list[int]]:  # fmt: skip
         """The leases that change, and the jobs for which there is too little."""
-        leases = [view.lease(job) for job in used.jobs.tolist()]
-        need = [self._needed(view, memory, lease, used.mb[a:b], band) for lease, a, b in _cut(leases, used.first)]
-        first = np.zeros(len(need) + 1, np.int64)
-        first[1:] = np.fromiter(accumulate(map(len, need)), np.int64, len(need))
-        seen, uses = columns_of(view), view.columns.memory
+        jobs, seen, uses = used.jobs.tolist(), columns_of(view), view.columns.memory
         assert uses is not None
+        asked = np.zeros(len(jobs), np.int64)
+        if band or self.keep:
+            asked[:] = [view.job(job).demand.memory_mb for job in jobs]
         aware = memory.scratch.aware(view, memory.terms.rule == LendingRule.AWARE)
-        new = resize(
-            memory.terms.kernel, seen.free.copy(), seen, uses.kernel, used.jobs, np.concatenate(need), first, now,
-            self.pull, aware,
-        )  # fmt: skip
-        if band == self.band:
-            for i, verdict in enumerate(new.verdict.tolist()):
-                if verdict < LACKS:
-                    memory.settled[leases[i].job] = used.mb[used.first[i] : used.first[i + 1]].tobytes()
-        decisions: list[Decision] = []
-        row, loan = new.row_first.tolist(), new.loan_first.tolist()
-        for i in np.flatnonzero(new.verdict % LACKS).tolist():
-            rows, loans = new.rows[row[i] : row[i + 1]], new.loans[loan[i] : loan[i + 1]]
-            decisions.append(Resize(leases[i]._replace(rows=rows, borrowed=loans), below=True))
-        return decisions, used.jobs[new.verdict >= LACKS].tolist()
-
-    def _needed(self, view: View, memory: DynamicNotes, lease: Lease, task_mb: Ints, band: float) -> Ints:
-        use = needs_of(lease, task_mb)
-        if memory.stops[lease.job] >= self.reserve_after:  # it gives nothing back
-            return np.maximum(held_of(lease), use)
-        if not band and not self.keep:
-            return use
-        asked = needs_of(lease, np.array([self._asked(view, lease.job)], np.int64))
-        wanted = np.maximum(np.ceil(use * (1.0 + band)), np.ceil(asked * self.keep)).astype(np.int64)
-        least: Ints = np.maximum(use, np.minimum(wanted, asked))
-        return least
-
-    def _asked(self, view: View, job: int) -> int:
-        return view.job(job).demand.memory_mb
+        wanted = Wanted(used.mb, used.first, asked, memory.stops, self.reserve_after, band, self.keep)
+        new = resize(memory.terms.kernel, seen, uses.kernel, used.jobs, wanted, now, self.pull, aware)
+        decisions, lacking = list[Decision](), list[int]()
+        use, row, loan = used.first.tolist(), new.row_first.tolist(), new.loan_first.tolist()
+        for i, (job, verdict) in enumerate(zip(jobs, new.verdict.tolist(), strict=True)):
+            if verdict % LACKS:
+                rows, loans = new.rows[row[i] : row[i + 1]], new.loans[loan[i] : loan[i + 1]]
+                decisions.append(Resize(view.lease(job)._replace(rows=rows, borrowed=loans), below=True))
+            if verdict >= LACKS:
+                lacking.append(job)
+            elif band == self.band:
+                memory.settled[job] = used.mb[use[i] : use[i + 1]].tobytes()
+        return decisions, lacking
 
     def _stopped(self, view: View, memory: DynamicNotes, grower: int, now: int) -> Requeue | Hold:
         if self.stop == "block":
@@ -268,11 +249,6 @@ def _changed(settled: dict[int, bytes], used: Used) -> Used:
     size = used.mb.itemsize
     left = [i for i, job in enumerate(jobs) if settled.get(job) != mb[first[i] * size : first[i + 1] * size]]
     return used if len(left) == len(jobs) else used.of(left)
-
-
-def _cut(leases: list[Lease], first: Ints) -> list[tuple[Lease, int, int]]:
-    ends = first.tolist()
-    return list(zip(leases, ends[:-1], ends[1:], strict=True))
 
 
 def terms_of(policy: object, cluster: Cluster) -> LendingTerms:

@@ -13,9 +13,10 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
+from unrack.kernels.ordering import zeros
 from unrack.ledger.columns import FIRST_ROW, MEM, ROW_COUNT
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
+from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse, peak_on
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.lease_kernel import asker_of, borrow
 from unrack.policy.lending.lender_cost import LendingTerms
@@ -35,6 +36,21 @@ class Resized(NamedTuple):
     # int64[k, 3], int64[jobs + 1]
     loans: Ints
     loan_first: Ints
+
+
+class Wanted(NamedTuple):
+    """What decides how much jobs are to hold."""
+
+    # int64[k], int64[jobs + 1]: what a task of job i uses is ``task_mb[first[i]:first[i + 1]]``: one for all its tasks,
+    # or one a task
+    task_mb: Ints
+    first: Ints
+    asked_mb: Ints  # int64[jobs]: what a task asked for, where ``band`` or ``keep`` is above 0
+    stops: Ints  # int64[all jobs]: how often each was stopped for memory
+    reserve_after: int  # after so many stops a job gives nothing back
+    # a job has so much more than it uses, and at least this share of what it asked, but no more than that for either
+    band: float
+    keep: float
 
 
 @inlined
@@ -61,20 +77,31 @@ def with_loans(loans: Ints, end: int, more: int) -> Ints:
 
 
 @inlined
+def needed(wanted: Wanted, k: int, job: int, tasks: Ints, have: Ints, first: int, last: int, need: Ints) -> None:
+    """Fill what job ``k`` is to hold on each of its nodes, from ``first`` to ``last`` - 1."""
+    use, band, task = wanted.task_mb[wanted.first[k] : wanted.first[k + 1]], 1.0 + wanted.band, 0
+    for n in range(first, last):
+        need[n] = peak_on(use, task, tasks[n])
+        task += tasks[n]
+        if wanted.stops[job] >= wanted.reserve_after:  # it gives nothing back
+            need[n] = max(need[n], have[n])
+        else:
+            asked = tasks[n] * wanted.asked_mb[k]
+            more = max(np.ceil(need[n] * band), np.ceil(asked * wanted.keep))
+            need[n] = max(need[n], min(int(more), asked))
+
+
+@inlined
 def give_back(
-    free: Ints, at: Ints, local: Ints, need: Ints, first: int, last: int, loans: Ints, loan: int, end: int
+    free: Ints, at: Ints, local: Ints, have: Ints, need: Ints, first: int, last: int, loans: Ints, loan: int, end: int
 ) -> bool:
     """Let nodes ``first`` to ``last`` - 1 give back what they do not need, the last loan first; whether any did."""
     some = False
     for n in range(first, last):
-        have = local[n]
-        for i in range(loan, end):
-            if loans[i, BORROWER] == at[n]:
-                have += loans[i, LOAN_MB]
-        back = have - need[n]
+        back = have[n] - need[n]
         if back <= 0:
             continue
-        some = True
+        some, have[n] = True, need[n]
         for i in range(end - 1, loan - 1, -1):
             if loans[i, BORROWER] == at[n] and back > 0:
                 mb = min(back, loans[i, LOAN_MB])
@@ -106,31 +133,29 @@ def pull_back(
 
 @compiled
 def resize(
-    terms: LendingTerms, free: Ints, seen: LedgerColumns, uses: MemoryUse, jobs: Ints, need: Ints, need_first: Ints,
-    now: int, pull: bool, aware: Any,
+    terms: LendingTerms, seen: LedgerColumns, uses: MemoryUse, jobs: Ints, wanted: Wanted, now: int, pull: bool,
+    aware: Any,
 ) -> Resized:  # fmt: skip
-    """Leases for running jobs that have what they need on each node, and no more.
+    """Leases for running jobs that have what they are to hold on each node, and no more.
 
     First all give back what they do not need, then those that need more get it, in the order of the jobs. A job that
-    cannot have all that it needs gets nothing more. O(nodes of the jobs + their loans), and for each job that must
-    borrow as for a lease. ``free``: int64[2, nodes], changed: what is free then; ``need``, ``need_first``: int64[k],
-    int64[jobs + 1], what is to be held on each node of job i, in the order of its rows:
-    ``need[need_first[i]:need_first[i + 1]]``; ``pull``: whether remote memory moves to the nodes that use it, where
+    cannot have all that it needs gets nothing more. O(nodes of the cluster, and of the jobs, + their loans), and for
+    each job that must borrow as for a lease. ``pull``: whether remote memory moves to the nodes that use it, where
     these have room.
     """
-    count, nodes, pool, lease_at, use = jobs.shape[0], free.shape[1], seen.pool, seen.lease_at, uses.use
-    verdict = np.zeros(count, np.int64)
-    at, local = np.empty(need.shape[0], np.int64), np.empty(need.shape[0], np.int64)
-    tasks, cores = np.empty(need.shape[0], np.int64), np.empty(need.shape[0], np.int64)
-    begin = np.zeros(count + 1, np.int64)
+    count, free, pool, lease_at, use = jobs.shape[0], seen.free.copy(), seen.pool, seen.lease_at, uses.use
+    nodes, verdict, begin, need_first = free.shape[1], zeros(count), zeros(count + 1), zeros(count + 1)
     for k in range(count):
-        begin[k + 1] = begin[k] + loan_count(uses, jobs[k])
-    old = np.empty((begin[count], 3), np.int64)
+        begin[k + 1], need_first[k + 1] = begin[k] + loan_count(uses, jobs[k]), need_first[k]
+        for r in range(lease_at[FIRST_ROW, jobs[k]], lease_at[FIRST_ROW, jobs[k]] + lease_at[ROW_COUNT, jobs[k]]):
+            need_first[k + 1] += pool[r, NODES]
+    size, old, place = need_first[count], np.empty((begin[count], 3), np.int64), np.empty(nodes, np.int64)
+    at, tasks, cores, local, have, need = zeros(size), zeros(size), zeros(size), zeros(size), zeros(size), zeros(size)
     for k in range(count):
         n = need_first[k]
         for r in range(lease_at[FIRST_ROW, jobs[k]], lease_at[FIRST_ROW, jobs[k]] + lease_at[ROW_COUNT, jobs[k]]):
             for node in range(pool[r, FIRST], pool[r, FIRST] + pool[r, NODES]):
-                at[n], local[n] = node, pool[r, LOCAL_MB]
+                at[n], local[n], have[n], place[node] = node, pool[r, LOCAL_MB], pool[r, LOCAL_MB], n
                 tasks[n], cores[n] = pool[r, TASKS], pool[r, CORES]
                 n += 1
         i, entry = begin[k + 1], uses.first_of[jobs[k]]
@@ -139,26 +164,24 @@ def resize(
                 i -= 1
                 old[i, BORROWER], old[i, LENDER] = use[FOR, entry], use[AT, entry]
                 old[i, LOAN_MB] = use[MB, entry]
+                have[place[use[FOR, entry]]] += use[MB, entry]
             entry = use[NEXT_OF, entry]
-        if give_back(free, at, local, need, need_first[k], need_first[k + 1], old, begin[k], begin[k + 1]):
+        needed(wanted, k, jobs[k], tasks, have, need_first[k], n, need)
+        if give_back(free, at, local, have, need, need_first[k], n, old, begin[k], begin[k + 1]):
             verdict[k] = CHANGED
     if pull:
         for k in range(count):
             if pull_back(free, at, local, need_first[k], need_first[k + 1], old, begin[k], begin[k + 1]):
                 verdict[k] = CHANGED
-    rows, row_first, row = np.empty((need.shape[0], 5), np.int64), np.zeros(count + 1, np.int64), 0
-    loans, loan_first, end = np.empty((begin[count] + 16, 3), np.int64), np.zeros(count + 1, np.int64), 0
+    rows, row_first, row = np.empty((size, 5), np.int64), zeros(count + 1), 0
+    loans, loan_first, end = np.empty((begin[count] + 16, 3), np.int64), zeros(count + 1), 0
     more, none = np.empty((2 * nodes, 3), np.int64), np.empty(0, np.int64)
     for k in range(count):
         first, last = need_first[k], need_first[k + 1]
-        lack, own = np.zeros(last - first, np.int64), np.zeros(last - first, np.int64)
+        lack, own = zeros(last - first), zeros(last - first)
         lacking, remote, new = 0, 0, 0
         for n in range(first, last):
-            have = local[n]
-            for i in range(begin[k], begin[k + 1]):
-                if old[i, BORROWER] == at[n]:
-                    have += old[i, LOAN_MB]
-            short = max(0, need[n] - have)
+            short = max(0, need[n] - have[n])
             own[n - first] = min(short, free[MEM, at[n]])
             lack[n - first] = short - own[n - first]
             free[MEM, at[n]] -= own[n - first]
@@ -166,8 +189,7 @@ def resize(
             remote += lack[n - first]
         if remote > 0:
             asker = asker_of(seen, jobs[k], now, none, none)
-            beside = np.zeros(last - first, np.int64)
-            new = borrow(terms, free, seen.total, at[first:last], lack, beside, aware, asker, more, 0)
+            new = borrow(terms, free, seen.total, at[first:last], lack, zeros(last - first), aware, asker, more, 0)
             remote = 0
             for i in range(last - first):
                 remote += lack[i]

@@ -11,8 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.events import LACK, MONITOR, Stuck
 from unrack.kernels.arrays import Ints
-from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease
-from unrack.ledger.memory.use import Peaks, held_of, needs_of
+from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease, loans_of
+from unrack.ledger.memory.use import Peaks, lacking_mb
 from unrack.policy.contract import Hold, Resize, Used
 from unrack.reasons import Code, Reason
 from unrack.sim.recorder import MemoryStop
@@ -119,7 +119,7 @@ class Following:
         """A job's lease has changed: the job stands still for as long as that takes."""
         self._freed = True
         job, kernel = lease.job, self.kernel
-        if job not in self.held:
+        if job not in self.held and kernel.changes.cost_time:
             near = [int(one.rows[:, NODES] @ one.rows[:, LOCAL_MB]) for one in (before, lease)]
             far = [int(one.borrowed[:, LOAN_MB].sum()) for one in (before, lease)]
             delay_us = kernel.changes.delay_us(max(0, min(near[1] - near[0], far[0] - far[1])))
@@ -140,8 +140,7 @@ class Following:
         """A job is stopped, and so much of its work is lost, for the one that lacks memory now."""
         kernel, grower = self.kernel, self._grower
         lease = kernel.running[grower][1]
-        short = needs_of(lease, self.use.needed(grower).mb) - held_of(lease)
-        lacks_mb = int(np.maximum(short, 0).sum())
+        lacks_mb = lacking_mb(lease.rows.copy(), loans_of(lease.borrowed), self.use.needed(grower).mb)
         why = MemoryStop(reason, str(kernel.jobs.ids[grower]), lacks_mb, lost_us)
         kernel.recorder.memory_stops[len(kernel.recorder.job)] = why
 
@@ -192,6 +191,11 @@ class MemoryChanges(BaseModel):
         before = work_us - at_start_us + (self.restart_cost if returned else 0)
         kept = self.kept_us(max(before, work_us - left_us))
         return work_us - kept + (self.restart_cost if kept else 0)
+
+    @property
+    def cost_time(self) -> bool:
+        """Whether a job ever stands still when its lease changes."""
+        return self.pause > 0 or self.bandwidth is not None
 
     def delay_us(self, moved_mb: int) -> int:
         """How long a job stands still when its lease changes and so much data moves."""
