@@ -52,7 +52,7 @@ class NamedOrder(NamedTuple):
 
 def by_key(queue: Ints, key: Ints | Floats) -> Ints:
     """The queue by ascending key; equal keys stay in the queue's order."""
-    return queue[np.argsort(key, kind="stable")]
+    return queue[key.argsort(kind="stable")]
 
 
 @dataclass(frozen=True)

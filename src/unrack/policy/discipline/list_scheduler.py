@@ -132,11 +132,7 @@ class ListScheduler(AnyResource):
 
     def decide(self, view: View, memory: ListNotes, now: int) -> tuple[list[Decision], ListNotes]:
         """Start what may start now; turn away the rest if none waits."""
-        on = memory.going is not None and memory.going == (now, view.version, view.waiting)
-        if on and memory.turn is None:
-            memory.going = None
-            return [], memory
-        if not on:
+        if memory.going != (now, view.version, view.waiting):
             memory.turn = None
             if view.waiting and self.outgrown(view, memory):
                 memory = self.begin(view)
@@ -176,8 +172,7 @@ class ListScheduler(AnyResource):
         return starts
 
     def _choices(self, view: View, memory: ListNotes, now: int, trust: bool) -> Choices:
-        notes, told = self.notes(view, memory), self.beyond_nodes(view)
-        return Choices(self.placement, notes, view, now, trust, memory, told)
+        return Choices(self.placement, self.notes(view, memory), view, now, trust, memory)
 
     @cached_property
     def pass_rule(self) -> PassRule:

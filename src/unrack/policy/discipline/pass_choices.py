@@ -48,6 +48,7 @@ from unrack.policy.discipline.walk import (
     SHADOW,
     SOUGHT,
     STAGE,
+    TAKER,
     TIME,
 )
 from unrack.policy.placement.node_kernel import room_for
@@ -87,8 +88,8 @@ class PassChoices:
         if self._detaches:
             passes.note_moments(made.now, made.moments())
 
-    def answer(self, here: bool = False) -> None:
-        """Write down the answer to what the pass asks; ``here``: a place was found in its kernel."""
+    def answer(self) -> None:
+        """Write down the answer to what the pass asks."""
         walk = self._columns.walk
         stage, job = int(walk[STAGE]), int(walk[ASKING])
         self._follow()
@@ -96,7 +97,7 @@ class PassChoices:
         if known:
             self._settle()
         if stage == PLACED:
-            self._place(job, here)
+            self._place(job)
         elif stage == SOUGHT and known:
             walk[STAGE] = SEEK  # anew, beside that one
         elif stage == SOUGHT:
@@ -117,12 +118,12 @@ class PassChoices:
     def _columns(self) -> PlanColumns:
         return self.passes.columns
 
-    def _place(self, job: int, here: bool) -> None:
+    def _place(self, job: int) -> None:
         made, walk = self.made, self._columns.walk
         walk[FOUND] = -1
         kind = self.passes.kind_of(job, made)
         c = self._columns
-        if not here and self.passes.has_none(job, made.now):
+        if self.passes.has_none(job, made.now):
             walk[FOUND] = ASIDE if c.refused[kind] == LIMITED else -1
             return
         closed = self.rule.backfill == Backfill.NONE and walk[HEADS] > 0
@@ -130,8 +131,7 @@ class PassChoices:
             places = c.place_of[: c.cursor[SLOTS]]
             chosen = made.find(job, made.now, c.now, places, c.left[0, 0, : len(places)], self._runs(made.now))
         elif self._step:
-            place, asked = made.placement, (made.view, made.notes, job)
-            found = place.found(*asked, int(walk[ANSWER])) if here else place.find(*asked, made.now)
+            found = made.placement.find(made.view, made.notes, job, made.now)
             chosen = None if found is None else Chosen(found, max(1, int(c.asks[ESTIMATE, job])), {})
         else:
             chosen = made.find_now(job)
@@ -142,8 +142,8 @@ class PassChoices:
                 why = (LIMITED, 0) if limited else made.placement.refusal(made.notes, job)
                 plain(refuse)(job, kind, *why, c)
             return
-        self._starts[job] = Start(chosen.lease, made.rule())
-        self._open = None if self._step else (job, chosen)
+        self._starts[job] = Start(chosen.lease)
+        self._open, walk[TAKER] = None if self._step else (job, chosen), job
         rows, claims = as_rows(chosen.lease, self.passes.places)
         at, claim = int(walk[ROWS]), int(walk[CLAIMS])
         end, claim_end = at + len(rows), claim + len(claims)

@@ -57,6 +57,7 @@ class Passes(Reserved):
         made: Choices | None = None
         asked: PassChoices | None = None
         kernel: Callable[..., int] = pass_over
+        far[walk.TAKER] = -1
         if begins:
             far[walk.STAGE] = walk.BEGIN
             self.note_moments(now)
@@ -69,9 +70,8 @@ class Passes(Reserved):
             for job in order[(self.columns.kind[order] < 0) & (self.columns.wants[order] == LENT)].tolist():
                 self.kind_of(job, made)
         elif step and view.columns.devices is not None:
-            made = None if begins or self.made is None or self.made.view is not view else self.made
-            made = made or choices(now, False)
-            self.made, kernel = made, made.placement.pass_over(view, made.notes) or kernel
+            made = self.choices(view, now, choices)
+            kernel = made.placement.pass_over(view, made.notes) or kernel
             if begins and self.chosen:
                 self._note_kinds(view, made)
         if self.chosen and view.cluster.devices.detach_us and not step:
@@ -80,9 +80,9 @@ class Passes(Reserved):
             count = kernel(order, second, now, running, free_cores, *rule, alike, self.columns.kernel)
             if count >= 0 or (count == CHOOSE and step and far[walk.COUNT] > 0):
                 break
-            if count in (CHOOSE, walk.FOUND_HERE):
+            if count == CHOOSE:
                 asked = asked or PassChoices(self, made or choices(now, False), rule, step)
-                asked.answer(count == walk.FOUND_HERE)
+                asked.answer()
             else:
                 self.replace(**more_room(self.columns, len(order), running))
         self.turn = (order, second) if count < 0 else None
@@ -90,7 +90,10 @@ class Passes(Reserved):
         self.going = (now, view.version + count, view.waiting - count) if step and count > 0 else None
         if not self.chosen:
             return self.counted(count)
-        chosen = asked.end() if asked is not None else {}
+        chosen, taker = asked.end() if asked is not None else {}, int(far[walk.TAKER])
+        if taker >= 0 and taker not in chosen:
+            assert made is not None
+            chosen[taker] = Start(made.placement.found(view, made.notes, taker, int(far[walk.ANSWER])))
         jobs = self.columns.started[JOB, :count]
         self.columns.kind[jobs] = -1
         self.seen = view.releases, running + count
@@ -99,6 +102,14 @@ class Passes(Reserved):
         for job in jobs.tolist():
             self.leases.pop(job, None)
         return [chosen.get(job) or Start(self.lease(s)) for s, job in enumerate(jobs.tolist())]
+
+    def choices(self, view: View, now: int, anew: Chooser) -> Choices:
+        """Those of passes that go in steps: kept from round to round, as they ask of now alone."""
+        made = self.made
+        if made is None or made.view is not view:
+            self.made = made = anew(now, False)
+        made.now = now
+        return made
 
     def _note_kinds(self, view: View, made: Choices) -> None:
         """Note the kinds of jobs that have come since."""
@@ -111,7 +122,7 @@ class Passes(Reserved):
         """Whether a new job has no place, as one of its kind had none."""
         if self.columns.wants[job] < CHOICE:
             return False
-        self.kind_of(job, self.made or choices(now, False))
+        self.kind_of(job, self.choices(view, now, choices))
         return self.has_none(job, now)
 
     @property
@@ -121,8 +132,8 @@ class Passes(Reserved):
 
     @property
     def in_steps(self) -> bool:
-        """Whether it is asked again once what it decided is done: where nothing is chosen it decides at once."""
-        return self.steps and self.chosen
+        """Whether the pass goes on once what it decided is done."""
+        return self.turn is not None
 
     def _forget(self, same: bool) -> None:
         """Forget which kinds have no place; ``same``: nothing was given back since, so that time alone counts."""
@@ -152,13 +163,14 @@ class Passes(Reserved):
         """The number of a job's kind, which is noted."""
         c = self.columns
         if c.kind[job] < 0:
-            c.kind[job] = self.kinds.setdefault(made.kind(job), len(self.kinds))
+            known = len(self.kinds)
+            c.kind[job] = kind = self.kinds.setdefault(made.kind(job), known)
             c.due[:, job] = made.placement.due_us(made.view, made.notes, job)
-            if c.kind[job] >= len(c.refused):
-                room = 2 * int(c.kind[job])
-                self.replace(refused=grown(c.refused, room), late=grown(c.late, room))
-                c = self.columns
-            c.late[walk.IN_KERNEL, c.kind[job]] = made.placement.in_kernel(made.view, made.notes, job)
+            if kind == known:
+                if kind >= len(c.refused):
+                    self.replace(refused=grown(c.refused, 2 * kind), late=grown(c.late, 2 * kind))
+                self.columns.late[walk.IN_KERNEL, kind] = made.placement.in_kernel(made.view, made.notes, job)
+            return kind
         return int(c.kind[job])
 
     def lease(self, s: int) -> Lease:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 (
     STAGE, AT, HEADS, COUNT, ROWS, CLAIMS, FREE_CORES, ASKING, FOUND, CLAIMS_FOUND, HELD_US, MOVES, OPENS, SECOND,
-    JUDGING, TIME, RUN, ENDED, MOMENT, ANSWER, LOOKED_AT, CLOSES,
-) = range(22)  # fmt: skip
+    JUDGING, TIME, RUN, ENDED, MOMENT, ANSWER, LOOKED_AT, CLOSES, TAKER,
+) = range(23)  # fmt: skip
 """Entries of ``walk``, how far a pass has come.
 
 STAGE: what comes next. AT: the place of the job that is looked at, in the order or, if SECOND is 1, in the order of
@@ -15,8 +15,9 @@ FOUND, CLAIMS_FOUND: the ends of its rows and claims (NO_PLACE, ASIDE: it has no
 them; MOVES: whether others would end at another time, or its devices stay held after its end; OPENS: whether its start
 may make a place for those that had none.
 JUDGING: the head that is looked at. TIME, RUN, ENDED, MOMENT: how far the search for its time has come. ANSWER: of yes
-and no. LOOKED_AT: the job that is looked at. CLOSES: whether one was refused that time alone may give a place."""
-WALK = 22
+and no; or the node of TAKER. LOOKED_AT: the job that is looked at. CLOSES: whether one was refused that time alone may
+give a place. TAKER: the job that has taken devices, which are no longer as their columns say; -1: none has."""
+WALK = 23
 PLACE, SHADOW, ROOM, BEHIND = range(4)
 """Columns of ``heads``: its place in the order; when it starts, µs (UNSEEN: not asked; NEVER: never); how many
 tasks of it fit then; and how many behind it have been looked at."""
@@ -26,8 +27,6 @@ BEGIN, LOOK, PLACED, SEEK, SOUGHT, JUDGE, JUDGED = range(7)
 """Stages. PLACED: a place for the job was chosen, or refused. SOUGHT: ANSWER says whether the head has a place at TIME.
 JUDGED: ANSWER says whether the head still has a place if the job starts; then it has been taken from what is free."""
 UNSEEN, NEVER = -2, -1
-FOUND_HERE = -3
-"""Answer of a pass that is not over: a job has a place, the node ANSWER, and devices as of what chose in its kernel."""
 REFUSED, LIMITED, LATE, CLOSED = range(1, 5)
 """Values of ``refused``: there is too little room; a limit is full, which holds up no other; the job would be late, as
 are all like it that run as long and are due before it would end; a deadline is in the way, its own or another's. Time

@@ -200,7 +200,7 @@ class AnyResource:
         nameless = (memory.chosen or memory.notes is not None) and any(not decision.rule for decision in decisions)
         chosen = nameless and self.beyond_nodes(view)
         rule = self.placement.rule(self.notes(view, memory)) if chosen else ""
-        return [decision._replace(rule=decision.rule or rule) for decision in decisions] if rule else [*decisions]
+        return [Start(one.lease, one.rule or rule, one.limit_us) for one in decisions] if rule else [*decisions]
 
     def beyond_nodes(self, view: View) -> bool:
         """Whether counting nodes does not do: a job in the system asks for devices, or a rule is for more."""

@@ -48,10 +48,10 @@ class Placement(Protocol):
         """Whether :meth:`pass_over` places jobs of this kind."""
 
     def pass_over(self, view: View, notes: Any) -> Callable[..., int] | None:
-        """As :func:`unrack.policy.discipline.queue_kernel.pass_over`, or FOUND_HERE; ``None``: it places none."""
+        """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; ``None``: it places none."""
 
     def found(self, view: View, notes: Any, job: int, node: int) -> Lease:
-        """The lease of a job that has found its place in that kernel."""
+        """The lease of a job that has taken devices in that kernel."""
 
     def refusal(self, notes: Any, job: int) -> tuple[int, int]:
         """Why the job that was asked about last has no place, as of :mod:`unrack.policy.discipline.walk`.

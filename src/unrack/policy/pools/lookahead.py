@@ -36,9 +36,7 @@ import numpy as np
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.devices.columns import DeviceColumns
 from unrack.ledger.state import REJECTED
-from unrack.policy.pools.lookahead_kernel import cheapest_place
-from unrack.policy.pools.pass_kernel import Ahead
-from unrack.policy.pools.place_kernel import LATE
+from unrack.policy.pools.lookahead_kernel import Ahead, cheapest
 from unrack.policy.pools.pool_notes import PoolNotes
 from unrack.policy.pools.pool_policy import Pooled
 from unrack.units import NEVER_US
@@ -119,15 +117,10 @@ class Lookahead(Pooled):
         """The cheapest node for one task, with ``memory.answer`` filled; below 0: why there is none."""
         assert isinstance(memory, Urgency)
         state = view.columns
-        late = memory.latest(view, job) < now
-        for patient in (late, True):
-            node = cheapest_place(
-                columns.kernel, state.asks, free, view.deadline_us, job, patient, memory.big, memory.worths,
-                memory.dear, now, memory.answer,
-            )  # fmt: skip
-            if node != LATE or view.running_count:  # late even where no job runs: waiting would not help
-                break
-        return node
+        late, alone, ahead = memory.latest(view, job) < now, view.running_count == 0, self.ahead(memory)
+        return cheapest(
+            columns.kernel, state.asks, free, view.deadline_us, job, late, alone, ahead, now, memory.answer
+        )  # fmt: skip
 
     def ahead(self, memory: PoolNotes) -> Ahead:
         """What cores and devices are worth."""

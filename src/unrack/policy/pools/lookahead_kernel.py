@@ -6,6 +6,7 @@ O(devices x sharers + nodes x pools x sizes) a job. The idea and the costs are u
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from unrack.jit import compiled, melted
 from unrack.kernels.arrays import Floats, Ints
@@ -97,10 +98,18 @@ def wasteful(c: DeviceColumns, group: int) -> bool:
     return bool(speed_of(c, model, c.group[SIZE, group], jobs + 1) * (jobs + 1) < now * (1.0 - 1e-9))
 
 
+class Ahead(NamedTuple):
+    """What look-ahead knows."""
+
+    big: int  # cores of a large job; cores that are left in smaller pieces count as lost to them
+    worths: Floats  # float64[pools]: cores that a device of each pool is worth
+    dear: Floats  # float64[nodes]: what a core of each node is worth
+
+
 @compiled
-def cheapest_place(
-    c: DeviceColumns, asks: Ints, free: Ints, deadline_us: Ints, job: int, patient: bool, big: int, worths: Floats,
-    dear: Floats, now: int, answer: PoolAnswer,
+def cheapest(
+    c: DeviceColumns, asks: Ints, free: Ints, deadline_us: Ints, job: int, patient: bool, alone: bool, ahead: Ahead,
+    now: int, answer: PoolAnswer,
 ) -> int:  # fmt: skip
     """Where a task costs least, in core x time; devices of its first kind count by what they are worth.
 
@@ -110,15 +119,24 @@ def cheapest_place(
     ----------
     patient
         The job's own deadline does not count.
-    big
-        Cores of a large job; cores that are left in smaller pieces count as lost to them.
-    worths : float64[pools]
-        Cores that a device of each pool is worth.
-    dear : float64[nodes]
-        What a core of each node is worth.
+    alone
+        Whether no job runs: one that is late even then is patient, as waiting would not help.
     answer
         Written.
     """
+    node = cheapest_place(c, asks, free, deadline_us, job, patient, ahead, now, answer)
+    if node == LATE and alone:
+        node = cheapest_place(c, asks, free, deadline_us, job, True, ahead, now, answer)
+    return int(node)
+
+
+@compiled
+def cheapest_place(
+    c: DeviceColumns, asks: Ints, free: Ints, deadline_us: Ints, job: int, patient: bool, ahead: Ahead, now: int,
+    answer: PoolAnswer,
+) -> int:  # fmt: skip
+    """As :func:`cheapest`, of a job that is late wherever it goes LATE."""
+    big, worths, dear = ahead
     cores, mb, expected_us = asks[ASKED_CORES, job], asks[ASKED_MB, job], asks[ASKED_US, job]
     answer.earliest[0] = NEVER_US
     nodes = free.shape[1]

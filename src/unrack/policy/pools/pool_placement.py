@@ -17,7 +17,8 @@ from unrack.ledger.devices.state import members
 from unrack.ledger.lease import NO_LOANS, Lease, Share
 from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.pools.opening_kernel import closed_until, opening
-from unrack.policy.pools.pass_kernel import Ahead, pass_over, refusal_of
+from unrack.policy.pools.lookahead_kernel import Ahead
+from unrack.policy.pools.pass_kernel import pass_over, refusal_of
 from unrack.policy.pools.place_kernel import (
     FIRST_DEVICE,
     HARMFUL,
@@ -234,10 +235,11 @@ class PoolPlacement:
         if devices is None or not devices.asks(job):
             return ()
         shares: list[Share] = []
-        for kind in np.flatnonzero(c.needs[:, job]).tolist():
-            leader, size, parts = memory.answer.rows[kind, :FIRST_DEVICE].tolist()
-            amounts = c.wants[kind, : len(devices.devices.quantities[kind]), job].tolist()
-            new = memory.answer.rows[kind, FIRST_DEVICE : FIRST_DEVICE + size].tolist()
+        for kind, names in enumerate(devices.devices.quantities):
+            if not c.needs[kind, job]:
+                continue
+            leader, size, parts, *new = memory.answer.rows[kind].tolist()
+            amounts, new = c.wants[kind, : len(names), job].tolist(), new[:size]
             chosen = members(c, leader) if leader >= 0 else tuple(new)
             if claims is not None:
                 others = NO_OTHERS if leader >= 0 else np.flatnonzero(like_free(c, new))

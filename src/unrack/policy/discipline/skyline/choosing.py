@@ -50,8 +50,6 @@ class Choices:
         As of the round.
     kept
         From round to round.
-    told
-        Whether by which rule is of interest.
 
     Attributes
     ----------
@@ -62,14 +60,14 @@ class Choices:
     """
 
     def __init__(
-        self, placement: Placement, notes: Any, view: View, now: int, trust: bool, kept: Keeps, told: bool = True
+        self, placement: Placement, notes: Any, view: View, now: int, trust: bool, kept: Keeps
     ) -> None:
         self.booked = False  # whether what windows keep is not free in what is asked about
         self.slow, self.ends, self._after = False, dict[int, int](), dict[int, int]()
         self.placement, self.notes, self.view = placement, notes, view
         # what was chosen for which job, of those that hold devices or have components
         self.made: dict[int, Lease] = {}
-        self.now, self._trust, self._kept, self._told = now, trust, kept, told
+        self.now, self._trust, self._kept = now, trust, kept
         self._job, self._looked_at = -1, view
         self._last: tuple[int, Lease | None] = -1, None
         self._old: tuple[int, int] | None = None  # what was reserved for the job
@@ -201,8 +199,8 @@ class Choices:
         return self.placement.timeless
 
     def rule(self) -> str:
-        """By which rule the last place was found, if that is of interest."""
-        return self.placement.rule(self.notes) if self._told else ""
+        """By which rule the last place was found."""
+        return self.placement.rule(self.notes)
 
     def moments(self) -> Ints:
         """int64[k]: when devices come free, µs, if nothing else starts than what has."""

@@ -183,7 +183,7 @@ class _PlanColumns(NamedTuple):
     most: Ints  # int64[blocks + groups]: the summary of `now` (:mod:`unrack.ledger.nodes`)
     left: Ints  # int64[1 + heads, 1, slots]: of places: what is free now, and then
     moments: Ints  # int64[k]: when more is free though no job ends, µs
-    walk: Ints  # int64[22]: how far the pass has come
+    walk: Ints  # int64[23]: how far the pass has come
 
 
 class PlanColumns(InKernels, _PlanColumns):

@@ -218,14 +218,16 @@ class Reserved:
         if plain and not self.every:
             return
         self.make_room(view)
-        wants, own = self.columns.wants, self.rule.whole and not self.lends
+        wants, own, before = self.columns.wants, self.rule.whole and not self.lends, self.chosen
         if plain:
             some = view.asks[CORES_ASKED, first:] > 0
             lent = self.only_lent and (some | self.rule.whole)
             self.chosen, wants[first : self.known] = True, np.where(lent, Wants.LENT, self._elsewhere)
             return
-        status, completes = view.status[first:], self.completes and (self.only_lent if self.lends else not self.every)
-        for job in (first + np.flatnonzero((status != FINISHED) & (status != REJECTED))).tolist():
+        status, completes = view.status, self.completes and (self.only_lent if self.lends else not self.every)
+        for job in range(first, self.known):
+            if status[job] in (FINISHED, REJECTED):
+                continue
             asks = devices is not None and devices.asks(job)
             claims, several = claims_anywhere(view, job, own), job in view.columns.components.of
             kept = 0 if claims is not None or asks or several else self._claims_cores(view, job)
@@ -250,7 +252,7 @@ class Reserved:
                 self.columns.fixed[end : self.fixed] = claims
                 self.columns.fixed_at[:, job] = end, self.fixed
 
-        if self.chosen and self.columns.kept_of.any():  # in a pass in which some are chosen all of these are
+        if self.chosen and not before and self.columns.kept_of.any():  # in a pass in which some are chosen these are
             wants[self.columns.kept_of > 0], self.columns.kept_of[:] = Wants.CHOICE, 0
         new = wants[: self.known]
         if self.ample and ((new >= CHOICE) & (new != LENT)).any():  # these choose among what the others hold
