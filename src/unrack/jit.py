@@ -5,7 +5,6 @@ Set ``NUMBA_DISABLE_JIT=1`` to run every kernel as plain Python (for coverage an
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -27,7 +26,8 @@ from unrack.kernels.arrays import Bools as Bools
 from unrack.kernels.arrays import Floats as Floats
 from unrack.kernels.arrays import Ints as Ints
 from unrack.kernels.parts import KernelCompiler, PartCompiler
-from unrack.kernels.stamp import remember_operators, stamp
+from unrack.kernels.quick import quickly
+from unrack.kernels.stamp import stamp
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,9 +36,7 @@ _njit: Any = numba.njit
 _unliteral: Any = numba.core.types.unliteral
 _Dispatcher: Any = numba.core.dispatcher.Dispatcher
 _event: Any = numba.core.event
-_config: Any = numba.config
 _compiler_lock: Any = numba.core.compiler_lock.global_compiler_lock
-remember_operators()
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -57,23 +55,11 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
             kept = getattr(kernel._cache, "_cache_file", None)
             if kept is not None:
                 kept._source_stamp = stamp(kernel.py_func)
-            with _compiler_lock, _quickly(), _alone(kernel):
+            with _compiler_lock, quickly(), _alone(kernel):
                 return compile_it(signature)  # looks on the disk first
 
         kernel.compile = compile_alone
     return cast("Callable[P, R]", kernel)
-
-
-@contextmanager
-def _quickly() -> Iterator[None]:
-    """Compile with few optimisations, unless ``NUMBA_OPT`` says how: a sixth less time, and the kernels are as fast."""
-    usual = _config.OPT
-    if "NUMBA_OPT" not in os.environ:
-        _config.OPT = type(usual)(1)
-    try:
-        yield
-    finally:
-        _config.OPT = usual
 
 
 @contextmanager

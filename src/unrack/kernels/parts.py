@@ -30,6 +30,8 @@ import numba.core.types
 import numba.experimental.structref
 import numba.np.arrayobj
 
+from unrack.kernels import quick
+
 _arrays: Any = numba.np.arrayobj
 _cgutils: Any = numba.core.cgutils
 _codegen: Any = numba.core.codegen
@@ -311,11 +313,10 @@ class KernelCompiler(_compiler.CompilerBase):  # type: ignore[misc]
     """Numba's own compiler, but for what is not counted."""
 
     def define_pipelines(self) -> list[Any]:
-        """The usual passes, with one in place of another."""
+        """The usual passes, with some in place of others."""
         passes = _compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.passes = [
-            (_Lowering, said) if one is _passes.NativeLowering else (one, said) for one, said in passes.passes
-        ]
+        instead = quick.INSTEAD | {_passes.NativeLowering: _Lowering}
+        passes.passes = [(instead.get(one, one), said) for one, said in passes.passes]
         self.add_passes(passes)
         passes.finalize()
         return [passes]

@@ -4,11 +4,6 @@ Numba keeps the machine code of a function for as long as the file of that funct
 of the functions that it calls and of the constants that it names, wherever they stand; if one of those changed in a
 file of its own, the old machine code would go on running, with the old values. So what is kept here is held to all of
 it, and to no file's date: a file that was only touched costs nothing.
-
-What numba finds out about an operator and the types of its arguments, kept while a process lives.
-
-It tries ten ways and more for every ``+`` and every index, anew each time: a tenth to a third of the time for which
-kernels are compiled.
 """
 
 from __future__ import annotations
@@ -19,12 +14,9 @@ from hashlib import sha256
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-import numba.core.types
-from numba.core.types.functions import Function
+from unrack.kernels import parts, quick
 
-from unrack.kernels import parts
-
-_COMPILER = inspect.getsource(parts).encode()
+_COMPILER = "".join(map(inspect.getsource, (parts, quick))).encode()
 """What compiles kernels."""
 PLAIN = int, float, complex, str, bytes, bool, type(None)
 
@@ -77,31 +69,3 @@ def _of_value(name: str, value: Any, names: dict[str, None], seen: set[int]) -> 
         yield f"{name} = {value!r} {value.tobytes().hex() if hasattr(value, 'tobytes') else ''}"
     elif hasattr(value, "_fields"):
         yield f"{name} of {value._fields}"
-
-
-_types: Any = numba.core.types
-_Function: Any = Function
-_find = _Function.get_call_type
-_found: dict[Any, tuple[Any, Any]] = {}
-_SIMPLE = (_types.Number, _types.Boolean, _types.Literal, _types.Array)
-
-
-def _simple(kind: Any) -> bool:
-    return isinstance(kind, _SIMPLE) or (isinstance(kind, _types.UniTuple) and isinstance(kind.dtype, _SIMPLE))
-
-
-def _get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
-    if kws or not all(map(_simple, args)):
-        return _find(self, context, args, kws)
-    key = self.key, args
-    if key not in _found:
-        signature = _find(self, context, args, kws)
-        _found[key] = signature, self._impl_keys[signature.args]
-    signature, implementation = _found[key]
-    self._impl_keys[signature.args] = implementation
-    return signature
-
-
-def remember_operators() -> None:
-    """Let numba remember them."""
-    _Function.get_call_type = _get_call_type
