@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from unrack.cluster.formats.site import SaidSite
 from unrack.live.driver.used import Used
 from unrack.live.slurm.constraints import Partition, Reservation
-from unrack.slurm_text.states import HOLDING, UNUSABLE, WAITING
+from unrack.slurm_text.states import HOLDING, SILENT, UNUSABLE, WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,11 @@ class SlurmNode:
     def usable(self) -> bool:
         """True if jobs may be started on it."""
         return not self.words & UNUSABLE
+
+    @property
+    def is_closed(self) -> bool:
+        """True if no job will be started on it before somebody changes that: not if it is only silent."""
+        return bool(self.words & (UNUSABLE - SILENT))
 
 
 @dataclass(frozen=True, slots=True)

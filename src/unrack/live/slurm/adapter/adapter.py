@@ -18,7 +18,7 @@ from unrack.live.slurm.adapter.asked import Placing, as_asked, changed_since, no
 from unrack.live.slurm.adapter.orders import carried_out, ready_us
 from unrack.live.slurm.adapter.refusals import Refusals
 from unrack.live.slurm.adapter.restored import Restored
-from unrack.live.slurm.adapter.seen import seen_of
+from unrack.live.slurm.adapter.seen import NOT_OPEN, not_now, seen_of
 from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client
 from unrack.workload.job import Job
@@ -44,7 +44,7 @@ class SlurmAdapter:
         self.start_timeout_us, self.longest_us = terms.start_timeout_us, terms.longest_us
         self.refusals, self.restored = Refusals(), Restored()
         self._admission: Admission | None = None
-        self._now, self._ready_us = 0, dict[str, int]()
+        self._now, self._at_s, self._ready_us = 0, 0.0, dict[str, int]()
 
     def changed(self, now: int) -> bool:
         """Whether anything may have changed, or is to be looked at."""
@@ -75,7 +75,7 @@ class SlurmAdapter:
                 entry.own = own
                 table.touch(entry)
         self._admission = Admission(self.terms, self.refusals, seen, table, now)
-        self._now, self._ready_us = now, ready_us(seen, now)
+        self._now, self._at_s, self._ready_us = now, seen.at_s, ready_us(seen, now)
 
     def asked(self, entry: Entry, job: SeenJob, names: Names) -> AskedJob | Problem:
         """What a job asks that may be started now."""
@@ -117,7 +117,13 @@ class SlurmAdapter:
         return key in self.restored.forgotten
 
     def refused(self, entry: Entry, job: SeenJob, now: int) -> None:
-        """Slurm does not allow a start."""
+        """Slurm does not allow a start.
+
+        What is seen beforehand as long as it lasts need not be remembered: a job that waits for others, or for its
+        begin time, and a node that is no longer open.
+        """
+        if job.reason == NOT_OPEN or not_now(job.own.job, self.terms.take, self._at_s):
+            return
         asked, tries = bare(entry.job), entry.trouble.tries
         self.refusals.note(entry.key, as_asked(entry, job.own.job), asked, tries, now, entry.nodes)
 
