@@ -11,7 +11,7 @@ from unrack.live.driver.portable import Names
 from unrack.live.driver.seen import Seen, SeenJob, Shown
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning
-from unrack.live.driver.state.stage import Phase
+from unrack.live.driver.state.stage import Phase, Released
 from unrack.live.driver.state.table import KnownJobs
 from unrack.live.slurm.adapter.admission import Admission, asks_of, bare, could_share
 from unrack.live.slurm.adapter.asked import Placing, as_asked, changed_since, noted, placed, placing_of
@@ -71,9 +71,14 @@ class SlurmAdapter:
         self.restored.look(seen, table, now)
         for entry in table.in_phase((Phase.RELEASED, Phase.RECALLING)):
             job = seen.jobs.get(entry.key)
-            if job is not None and job.shown == Shown.FREE and (own := changed_since(entry, job.own.job)) != entry.own:
+            if job is None or job.shown != Shown.FREE:
+                continue
+            if (own := changed_since(entry, job.own.job)) != entry.own:
                 entry.own = own
                 table.touch(entry)
+            if isinstance(entry.stage, Released) and now - entry.stage.released_us > self.start_timeout_us:
+                asked = as_asked(entry, job.own.job)
+                self.refusals.late(entry.key, asked, bare(entry.job), now, entry.nodes, self.start_timeout_us)
         self._admission = Admission(self.terms, self.refusals, seen, table, now)
         self._now, self._at_s, self._ready_us = now, seen.at_s, ready_us(seen, now)
 

@@ -43,6 +43,7 @@ class Refusals:
         self._refusals: dict[str, Refusal] = {}
         self._running: dict[tuple[str, str], int] = {}
         self._around: dict[str, str] = {}
+        self._open: dict[str, list[str]] = {}
 
     def read(self, reading: Reading) -> None:
         """Note what may lift a limit: how many jobs run, partitions, reservations."""
@@ -50,7 +51,10 @@ class Refusals:
         for job in reading.jobs:
             for owner in _owners(job) if job.runs else ():
                 running[owner] = running.get(owner, 0) + 1
-        self._running = running
+        self._running, self._open = running, {}
+        for node in reading.nodes:
+            for name in node.partitions if node.usable else ():
+                self._open.setdefault(name, []).append(node.name)
         reserved = repr(reading.reservations)
         nodes = repr([(node.name, node.usable, node.features, node.cores) for node in reading.nodes])
         self._around = {name: partition.said + reserved for name, partition in reading.partitions.items()}
@@ -69,6 +73,19 @@ class Refusals:
         if own is not None and own.around == made.around:
             made = made._replace(nodes=own.nodes | never)
         self._refusals[key] = made
+
+    def late(self, key: str, job: SlurmJob, asked: Mapping[str, Any], now: int, nodes: Iterable[str], for_us: int) -> None:
+        """A job was let go and did not start in time, though its nodes seem free: it is to go elsewhere, if it can.
+
+        Slurm keeps nodes for reasons that it does not tell, such as for another user (``--exclusive=user``).
+        """
+        own, around = self._refusals.get(key), self._state(job)
+        without = frozenset(nodes).union(own.nodes if own is not None and own.around == around else ())
+        left = set().union(*(self._open.get(name, ()) for name in job.partition.split(","))) - without
+        if job.required_nodes or len(left) < job.nodes_min:
+            self.forget(key)
+            return
+        self._refusals[key] = Refusal("", _group(job), asked, self._counts(job), around, now, without, now + for_us)
 
     def elsewhere(self, key: str, job: SlurmJob, asked: Job, now: int) -> Job:
         """A job without the nodes on which Slurm could not start it; of components it is not known which could not."""
