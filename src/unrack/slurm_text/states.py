@@ -25,8 +25,6 @@ UNUSABLE = frozenset(
      "NO_RESPOND", "INVAL", "INVALID_REG", "MAINT"}
 )  # fmt: skip
 """Words in the state of a node on which nothing is started."""
-SILENT = frozenset({"NOT_RESPONDING", "NO_RESPOND", "UNKNOWN"})
-"""Those of one that has not answered, or not yet."""
 
 _SHORT = {short: name for name, short in JOB_STATES.items()}
 

@@ -248,7 +248,8 @@ class FakeSlurm:
             holds={name: NodeShare(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
             completing=job.completing, eligible_s=second(job.begin_us), features=job.features,
             excluded_nodes=job.excluded, reservation=job.reservation, licences=job.licences,
-            dependency=job.dependency, nice=job.nice, het=job.het, component=job.component, het_size=len(self.together(job.id)) if job.het else 0,
+            dependency=job.dependency, nice=job.nice, het=job.het, component=job.component,
+            het_size=len(self.together(job.id)) if job.het else 0,
         )  # fmt: skip
 
     # --- the cluster ------------------------------------------------------------------------------------------------

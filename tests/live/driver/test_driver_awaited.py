@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from strict_slurm import StrictSlurm
@@ -75,7 +76,7 @@ def test_each_job_of_a_chain_starts_when_the_one_before_has_ended() -> None:
     assert world.slurm.asked == [], "released too early"
     starts = [world.slurm.jobs[job].starts for job in chain]
     assert all(len(one) == 1 for one in starts)
-    gaps = [then[0][0] - first[0][0] for first, then in zip(starts, starts[1:], strict=False)]
+    gaps = [then[0][0] - first[0][0] for first, then in pairwise(starts)]
     assert all(1_000_000 <= gap <= 2_000_000 for gap in gaps), gaps
     assert replay(world.journal.records()).differences == []
 
@@ -145,3 +146,33 @@ def test_a_job_goes_elsewhere_at_once_when_its_node_drains_and_stays_where_it_is
     world.slurm.stuck.clear()
     world.go(10)
     assert world.slurm.run_on(job) == {"n2"}
+
+
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_a_job_that_slurm_does_not_start_in_time_goes_elsewhere_while_there_is_an_elsewhere(nodes: int) -> None:
+    world = Awaiting(nodes=nodes)
+    kept = {"n1"}  # for another user: Slurm does not say so
+    world.slurm.limit = lambda one: "Resources" if kept & set(one.required) else ""
+    job, wide = world.slurm.submit(run_s=1, cores=1), world.slurm.submit(nodes=nodes, cores=4, run_s=1)
+    world.go(200)
+    assert world.slurm.run_on(job) == {"n2"}
+    assert world.slurm.jobs[wide].state == "PENDING"
+    assert not any("too-big" in entry.why for entry in world.driver.table), "it may have no other nodes"
+    kept.clear()
+    world.until_done()
+    assert [len(one.starts) for one in world.slurm.jobs.values()] == [1, 1]
+    assert replay(world.journal.records()).differences == []
+
+
+def test_nodes_on_which_a_job_was_late_are_tried_again() -> None:
+    world = Awaiting(nodes=3)
+    world.slurm.limit = lambda one: "Resources"
+    job = world.slurm.submit(run_s=1, cores=1)
+    seen = set()
+    for _ in range(600):
+        world.go()
+        seen.add(world.slurm.jobs[job].required)
+    assert seen >= {("n1",), ("n2",), ("n3",)}
+    world.slurm.limit = lambda one: "Resources" if one.required != ("n1",) else ""
+    world.go(900)
+    assert world.slurm.run_on(job) == {"n1"}

@@ -78,7 +78,7 @@ class SlurmAdapter:
                 table.touch(entry)
             if isinstance(entry.stage, Released) and now - entry.stage.released_us > self.start_timeout_us:
                 asked = as_asked(entry, job.own.job)
-                self.refusals.late(entry.key, asked, bare(entry.job), now, entry.nodes, self.start_timeout_us)
+                self.refusals.late(entry.key, asked, bare(entry.job), now, entry.nodes)
         self._admission = Admission(self.terms, self.refusals, seen, table, now)
         self._now, self._at_s, self._ready_us = now, seen.at_s, ready_us(seen, now)
 

@@ -132,8 +132,8 @@ def seen_of(reading: Reading, partitions: Collection[str], take: Take, known: Co
             key, shown, (job.submit_s, member.key.id, member.key.member), member, is_in(job, partitions),
             held and take == Take.BY_ADMIN and job.reason != "JobHeldAdmin" and not_now(job, take, reading.at_s) != "",
             job.submit_s, job.start_s, job.end_s, job.restarts, job.limit_s, job.state,
-            NOT_OPEN if shut else job.reason, shut or is_refused(job, open_to), job.required_nodes, frozenset(job.holds), job.completing,
-            shown == Shown.OVER and _ran(job), bool(job.components), broken(job),
+            NOT_OPEN if shut else job.reason, shut or is_refused(job, open_to), job.required_nodes,
+            frozenset(job.holds), job.completing, shown == Shown.OVER and _ran(job), bool(job.components), broken(job),
         )  # fmt: skip
     return Seen(reading.at_s, nodes, found, reading, reading.unreadable, reading.used)
 
