@@ -1,7 +1,7 @@
 """Faults on a real Slurm, one after the other, until there were enough; then the auditor looks.
 
 ``UNRACK_FAULTS`` says how many: 200 by default, or 100 and 300 jobs on a wide site, which takes five to ten minutes;
-``UNRACK_SEED`` which, 1 by default.
+``UNRACK_SEED`` which, 1 by default; ``UNRACK_POLICY`` under which policy, EASY by default.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Faults:
 
     def __init__(self, bed: Bed, folder: Path, seed: int) -> None:
         own = [name for name in bed.layout.partitions if name != OTHER]
-        self.driven = Driven(bed, folder, "easy", cluster=POOL, fabric=FABRIC, partitions=own)
+        policy = os.environ.get("UNRACK_POLICY", "easy")
+        self.driven = Driven(bed, folder, policy, cluster=POOL, fabric=FABRIC, partitions=own)
         self.is_wide, self.closed, self.others = OTHER in bed.layout.partitions, "", list[int]()
         self.wishes: list[dict[str, Any]] = []
         self.bed, self.seed, self.count = bed, seed, 0
@@ -182,7 +183,7 @@ class Faults:
         self.count += 1
 
 
-@pytest.mark.parametrize("partitions", [{"main": ""}, HOSTS, WIDE], ids=["one partition", "a site", "a wide site"])
+@pytest.mark.parametrize("partitions", [{"main": ""}, HOSTS, WIDE], ids=["plain", "overlapping", "wide"])
 def test_no_fault_starts_a_job_twice_loses_one_or_leaks_a_device(
     new_bed: Callable[..., Bed], tmp_path: Path, partitions: dict[str, str]
 ) -> None:

@@ -104,6 +104,7 @@ class FakeJob:
     excluded: tuple[str, ...] = ()
     reservation: str = ""
     licences: dict[str, int] = field(default_factory=dict)
+    dependency: str = ""
     user: str = "u"
     nice: int = 0
     ran_in: str = ""
@@ -247,7 +248,8 @@ class FakeSlurm:
             holds={name: NodeShare(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
             completing=job.completing, eligible_s=second(job.begin_us), features=job.features,
             excluded_nodes=job.excluded, reservation=job.reservation, licences=job.licences,
-            nice=job.nice, het=job.het, component=job.component, het_size=len(self.together(job.id)) if job.het else 0,
+            dependency=job.dependency, nice=job.nice, het=job.het, component=job.component,
+            het_size=len(self.together(job.id)) if job.het else 0,
         )  # fmt: skip
 
     # --- the cluster ------------------------------------------------------------------------------------------------

@@ -71,6 +71,12 @@ class StrictSlurm(FakeSlurm):
 
     def refused(self, job: FakeJob) -> str:
         """Why a job that was released is not started, whatever is free."""
+        if job.dependency:
+            kind, _, awaited = job.dependency.partition(":")
+            state = self.jobs[int(awaited)].state
+            if state in ("PENDING", "RUNNING") or (kind == "afterok" and state != "COMPLETED"):
+                return "Dependency"
+            job.dependency = ""
         array = self.arrays.get(job.id, (0, -1))[0]
         running = sum(
             one.state == "RUNNING" for one in self.jobs.values() if self.arrays.get(one.id, (0, 0))[0] == array

@@ -184,6 +184,8 @@ def odd(job: SlurmJob, cluster: Cluster) -> Iterator[str]:
         yield "it asks for nodes by name that are none of these"
     if job.beyond:
         yield f"it asks for {', '.join(said(word) for word in job.beyond[:4])}"
+    if job.waits and any(one.cpus < one.tasks for one in job.every):  # NumNodes makes Slurm count a core for each task
+        yield "it asks for more tasks than cores (--overcommit)"
     known = _counters(cluster)
     kinds = [kind for kind in sorted({*job.gres, *job.gres_total} - {GPU}) if gres(kind) not in known]
     if kinds:

@@ -10,6 +10,9 @@ from unrack.live.driver.used import Used
 from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.slurm_text.states import HOLDING, UNUSABLE, WAITING
 
+SILENT = frozenset({"NOT_RESPONDING", "NO_RESPOND", "UNKNOWN"})
+"""Words in the state of a node that has not answered, or not yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
@@ -31,6 +34,11 @@ class SlurmNode:
     def usable(self) -> bool:
         """True if jobs may be started on it."""
         return not self.words & UNUSABLE
+
+    @property
+    def is_closed(self) -> bool:
+        """True if no job will be started on it before somebody changes that: not if it is only silent."""
+        return bool(self.words & (UNUSABLE - SILENT))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from unrack.live.driver.portable import Names
 from unrack.live.driver.seen import Seen, SeenJob, Shown
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning
-from unrack.live.driver.state.stage import Phase
+from unrack.live.driver.state.stage import Phase, Released
 from unrack.live.driver.state.table import KnownJobs
 from unrack.live.slurm.adapter.admission import Admission, asks_of, bare, could_share
 from unrack.live.slurm.adapter.asked import Placing, as_asked, changed_since, noted, placed, placing_of
 from unrack.live.slurm.adapter.orders import carried_out, ready_us
 from unrack.live.slurm.adapter.refusals import Refusals
 from unrack.live.slurm.adapter.restored import Restored
-from unrack.live.slurm.adapter.seen import seen_of
+from unrack.live.slurm.adapter.seen import NOT_OPEN, not_now, seen_of
 from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client
 from unrack.workload.job import Job
@@ -44,7 +44,7 @@ class SlurmAdapter:
         self.start_timeout_us, self.longest_us = terms.start_timeout_us, terms.longest_us
         self.refusals, self.restored = Refusals(), Restored()
         self._admission: Admission | None = None
-        self._now, self._ready_us = 0, dict[str, int]()
+        self._now, self._at_s, self._ready_us = 0, 0.0, dict[str, int]()
 
     def changed(self, now: int) -> bool:
         """Whether anything may have changed, or is to be looked at."""
@@ -71,11 +71,16 @@ class SlurmAdapter:
         self.restored.look(seen, table, now)
         for entry in table.in_phase((Phase.RELEASED, Phase.RECALLING)):
             job = seen.jobs.get(entry.key)
-            if job is not None and job.shown == Shown.FREE and (own := changed_since(entry, job.own.job)) != entry.own:
+            if job is None or job.shown != Shown.FREE:
+                continue
+            if (own := changed_since(entry, job.own.job)) != entry.own:
                 entry.own = own
                 table.touch(entry)
+            if isinstance(entry.stage, Released) and now - entry.stage.released_us > self.start_timeout_us:
+                asked = as_asked(entry, job.own.job)
+                self.refusals.late(entry.key, asked, bare(entry.job), now, entry.nodes)
         self._admission = Admission(self.terms, self.refusals, seen, table, now)
-        self._now, self._ready_us = now, ready_us(seen, now)
+        self._now, self._at_s, self._ready_us = now, seen.at_s, ready_us(seen, now)
 
     def asked(self, entry: Entry, job: SeenJob, names: Names) -> AskedJob | Problem:
         """What a job asks that may be started now."""
@@ -117,7 +122,13 @@ class SlurmAdapter:
         return key in self.restored.forgotten
 
     def refused(self, entry: Entry, job: SeenJob, now: int) -> None:
-        """Slurm does not allow a start."""
+        """Slurm does not allow a start.
+
+        What is seen beforehand as long as it lasts need not be remembered: a job that waits for others, or for its
+        begin time, and a node that is no longer open.
+        """
+        if job.reason == NOT_OPEN or not_now(job.own.job, self.terms.take, self._at_s):
+            return
         asked, tries = bare(entry.job), entry.trouble.tries
         self.refusals.note(entry.key, as_asked(entry, job.own.job), asked, tries, now, entry.nodes)
 

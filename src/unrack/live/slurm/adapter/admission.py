@@ -101,7 +101,7 @@ class Admission:
         asked = replace(asked, submit_us=since_us)
         if why := self.refusals.against(entry.key, job, bare(job_record(asked)), self.now):
             return Problem(why)
-        asked = self.refusals.elsewhere(entry.key, job, asked, self.now)
+        asked = self.refusals.elsewhere(entry.key, job, asked, self.now, names.cluster)
         return Problem(why) if (why := self._unlike_others(asked)) else asked
 
     @staticmethod

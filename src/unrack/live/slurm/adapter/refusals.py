@@ -6,6 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from unrack.cluster.spec import Cluster
+from unrack.live.slurm.jobs import nodes_for
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.slurm_text.hostlists import compress, expand
 from unrack.units import SECOND_US
@@ -15,6 +19,8 @@ FIRST_US, SLOWEST_US = 15 * SECOND_US, 300 * SECOND_US
 """After how long a start that was refused is tried again though nothing is seen to have changed."""
 NOT_THERE = frozenset({"BadConstraints", "ReqNodeNotAvail", "NodeDown"})
 """Reasons that have to do with the nodes on which a job was placed."""
+LATE = "late"
+"""Where Slurm said nothing but that a job waits for what is free."""
 OF_SEVERAL = ("QOS", "Assoc", "Account", "Partition", "Invalid", "Max")
 """How reasons begin that are the same for all jobs of a user and account that ask for as much."""
 
@@ -70,11 +76,27 @@ class Refusals:
             made = made._replace(nodes=own.nodes | never)
         self._refusals[key] = made
 
-    def elsewhere(self, key: str, job: SlurmJob, asked: Job, now: int) -> Job:
+    def late(self, key: str, job: SlurmJob, asked: Mapping[str, Any], now: int, nodes: Iterable[str]) -> None:
+        """A job was let go and did not start in time, though its nodes seem free: it is to go elsewhere, if it can.
+
+        Slurm keeps nodes for reasons that it does not tell, such as for another user (``--exclusive=user``).
+        """
+        own, around = self._refusals.get(key), self._state(job)
+        before = own.nodes if own is not None and own.around == around and now < own.lapses_us else frozenset[str]()
+        without, lapses_us = before.union(nodes), now + SLOWEST_US
+        self._refusals[key] = Refusal(LATE, _group(job), asked, self._counts(job), around, now, without, lapses_us)
+
+    def elsewhere(self, key: str, job: SlurmJob, asked: Job, now: int, cluster: Cluster) -> Job:
         """A job without the nodes on which Slurm could not start it; of components it is not known which could not."""
         own = self._refusals.get(key)
         if own is None or not own.nodes or asked.components or own.around != self._state(job) or now >= own.lapses_us:
             return asked
+        if own.reason == LATE:
+            there = nodes_for(cluster, asked.said)
+            there = there & ~np.isin(np.arange(len(cluster)), [cluster.number_of.get(name, -1) for name in own.nodes])
+            if np.count_nonzero(there) < asked.demand.tasks:  # all were tried: from the beginning
+                self._refusals[key] = own._replace(nodes=frozenset())
+                return asked
         said = asked.said.get("exc_nodes", "")
         without = own.nodes.union(expand(said) if said else ())
         return replace(asked, said={**asked.said, "exc_nodes": compress(sorted(without))})

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from unrack.live.asks.words import is_marked
 from unrack.live.driver.seen import Seen, SeenJob, SeenNode, Shown
+from unrack.live.slurm.adapter.awaited import Awaited
 from unrack.live.slurm.adapter.together import broken, merged
 from unrack.live.slurm.constraints import Reservation
 from unrack.live.slurm.orders import JobKey
@@ -24,6 +25,8 @@ MAY_START = frozenset(
 """Why a job that was released may wait and start yet. All other reasons forbid its start, or a later one."""
 BEFORE_IT = ("UnavailableNodes:", "May be reserved for other job")
 """What Slurm adds of nodes that a job of a higher priority is to have first, and of nodes that are down."""
+NOT_OPEN = "a node of its place is down or drains"
+"""Why a job that was let go does not start, where Slurm says no more than ``Resources``."""
 HELD_BY_USER = "JobHeldUser"
 """Also what Slurm says of a job that a job_submit script has held, so that such a job has to be marked."""
 
@@ -111,22 +114,26 @@ def seen_of(reading: Reading, partitions: Collection[str], take: Take, known: Co
     """
     nodes = tuple(SeenNode(node.name, node.usable) for node in reading.nodes)
     usable = frozenset(node.name for node in nodes if node.usable)
+    closed, awaited = frozenset(node.name for node in reading.nodes if node.is_closed), Awaited(reading)
     whole = (one for one in reading.reservations if "CoreIDs" not in one.fields)  # some of its cores are for others
     kept = [one for one in whole if one.end_s > reading.at_s]
     found = {}
     for member in all_members(reading, known):
+        if member.job.dependency and member.job.waits and awaited.has_come(member.job):
+            member = member._replace(job=replace(member.job, dependency=""))
         key, job = str(member.key), member.job
         shown = Shown.RUNS if job.runs else Shown.OVER
         if job.waits and shown == Shown.OVER:
             shown = Shown.HELD if job.is_held else Shown.FREE
         held = shown == Shown.HELD
         open_to = () if held else usable.difference(*_of_others(job, kept, reading.at_s))
+        shut = shown == Shown.FREE and not closed.isdisjoint(job.required_nodes)
         found[key] = SeenJob(
             key, shown, (job.submit_s, member.key.id, member.key.member), member, is_in(job, partitions),
             held and take == Take.BY_ADMIN and job.reason != "JobHeldAdmin" and not_now(job, take, reading.at_s) != "",
-            job.submit_s, job.start_s, job.end_s, job.restarts, job.limit_s, job.state, job.reason,
-            is_refused(job, open_to), job.required_nodes, frozenset(job.holds), job.completing,
-            shown == Shown.OVER and _ran(job), bool(job.components), broken(job),
+            job.submit_s, job.start_s, job.end_s, job.restarts, job.limit_s, job.state,
+            NOT_OPEN if shut else job.reason, shut or is_refused(job, open_to), job.required_nodes,
+            frozenset(job.holds), job.completing, shown == Shown.OVER and _ran(job), bool(job.components), broken(job),
         )  # fmt: skip
     return Seen(reading.at_s, nodes, found, reading, reading.unreadable, reading.used)
 

@@ -75,6 +75,7 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
     array, member = number(record.get("array_job_id")), number(record.get("array_task_id"), -1)
     waiting = text(record.get("array_task_string")).partition("%")[0].strip("[]") if array and member < 0 else ""
     limit_minutes = number(record.get("time_limit"), -1)
+    nodes_min, nodes_max = max(number(record.get("node_count"), 1), 1), number(record.get("max_nodes"))
     node_memory_mb, cpu_memory_mb = number(record.get("memory_per_node")), number(record.get("memory_per_cpu"))
     holds_now = state in HOLDING or completing
     return SlurmJob(
@@ -102,8 +103,8 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
         start_s=number(record.get("start_time")),
         end_s=0 if waits or (holds_now and not completing) else number(record.get("end_time")),
         limit_s=None if limit_minutes < 0 else limit_minutes * 60,
-        nodes_min=max(number(record.get("node_count"), 1), 1),
-        nodes_max=number(record.get("max_nodes")),
+        nodes_min=min(nodes_min, nodes_max or nodes_min),  # 22.05 says how many its tasks would fill, if that is more
+        nodes_max=nodes_max,
         tasks=tasks,
         cpus=max(number(record.get("cpus"), 1), 1),
         cpus_per_task=max(small(record.get("cpus_per_task"), 1), 1),
