@@ -59,6 +59,13 @@ def test_easy_lets_pass_who_leaves_the_head_its_drives() -> None:
     assert starts(play(world, "list(backfill=any)").log) == [0, 1, 149, 51, 100, 5]
 
 
+def test_easy_lets_no_job_pass_that_takes_the_cores_of_the_head_though_drives_are_plenty() -> None:
+    one = {"nvme": (100, 10)}
+    jobs = (D(0, 10, cores=2), D(1, 10, cores=4, **one), D(2, 100, cores=2, **one), D(2, 5, cores=2, **one))
+    world = World(cluster([4], pool("nvme", 8, 2000, 600)), jobs)
+    assert starts(play(world, "easy").log) == [0, 10, 20, 2]
+
+
 def test_a_head_counts_on_devices_that_are_still_being_detached() -> None:
     slow = pool("nvme", 2, 2000, 600, detach_latency=30, home=["1", "1"])
     ask = {"cores": 2, "nvme": (2000, 600)}  # on node 0, as node 1, where the drives are at home, has one core

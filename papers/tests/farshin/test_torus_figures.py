@@ -39,11 +39,10 @@ def test_every_set_of_a_small_torus_has_the_sums_that_trying_all_tiles_gives() -
         assert every.first_fit[index] == tile_distance(3, 4, free[:3])
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_every_set_of_the_papers_torus_agrees_with_the_solvers(seed: int) -> None:
+def test_every_set_of_the_papers_torus_agrees_with_the_solvers() -> None:
     every = patterns(4, 5, 6)
     assert len(every.sets) == SETS_IN_ALL
-    for index in random.Random(seed).sample(range(len(every.sets)), 40):
+    for index in random.Random(2).sample(range(len(every.sets)), 200):
         taken = [tile for tile in range(20) if every.sets[index] >> tile & 1]
         assert best_tiles(4, 5, 6, taken).distance == every.optimum[index]
         assert first_fit_tiles(4, 5, 6, taken).distance == every.first_fit[index]
