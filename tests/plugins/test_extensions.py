@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from unrack.errors import InputError
 from unrack.metric.table import EVERY_METRIC
-from unrack.plugins.table import Extension, using
+from unrack.plugins.table import Extension, Table, using
 from unrack.resources.table import RESOURCES
 from unrack.study.grid import load_study
 from unrack.workload.filters import filtered
@@ -344,7 +344,7 @@ def test_a_command_of_unrack_papers_is_not_listed_without_it_and_says_how_to_get
 ) -> None:
     from unrack.cli import main
 
-    monkeypatch.setattr(main, "installed", dict)
+    monkeypatch.setattr("unrack.plugins.table.installed", dict)
     app = typer.Typer()
     app.command("run")(lambda: None)
     main.plug(app)
@@ -365,13 +365,16 @@ def test_a_command_of_a_group_is_added_to_it_or_says_how_to_get_it(monkeypatch: 
         main.plug(app)
         return app
 
-    monkeypatch.setattr(main, "installed", dict)
+    monkeypatch.setattr("unrack.plugins.table.installed", dict)
     app = app_with_a_group()
     assert "fit" not in CliRunner().invoke(app, ["usage", "--help"]).output
     found = CliRunner().invoke(app, ["usage", "fit", "a.csv", "--out", "x"]).exception
     assert str(found) == "unrack usage fit: got not installed, wanted pip install 'unrack[papers]'"
     one = Extension("other 1.0", "other:fit", lambda: lambda: typer.echo("fitted"))
-    monkeypatch.setattr(main, "installed", lambda: {"commands": {"usage.fit": [one], "nowhere.fit": [one]}})
+    monkeypatch.setattr(main, "COMMANDS", Table("commands", {}, lambda name, found: found))
+    monkeypatch.setattr(
+        "unrack.plugins.table.installed", lambda: {"commands": {"usage.fit": [one], "nowhere.fit": [one]}}
+    )
     assert CliRunner().invoke(app_with_a_group(), ["usage", "fit"]).output == "fitted\n"
 
 

@@ -124,6 +124,7 @@ TABLES = {
     "sections": "report.resource_section:SECTIONS",
     "policies": "policy.table:POLICIES",
     "core_rules": "sim.frames.cores:CORE_RULES",
+    "commands": "cli.main:COMMANDS",
 }
 """Where each table is."""
 
@@ -133,7 +134,7 @@ def plugins(
     as_json: Json = False,
 ) -> None:
     """List extensions by kind: where each comes from, and what is wrong with those that cannot be used."""
-    rows = [row for group in TABLES for row in _rows(group)] + _commands()
+    rows = [row for group in TABLES for row in _rows(group)]
     if as_json:
         print_json(rows)
         return
@@ -155,20 +156,4 @@ def _rows(group: str) -> list[dict[str, Any]]:
     for name, several in table.added().items():
         fault = table.fault(name)
         found += [{"kind": group, "name": name, "from": one.home, "at": one.at, "error": fault} for one in several]
-    return found
-
-
-def _commands() -> list[dict[str, Any]]:
-    from unrack.plugins.code import in_words
-    from unrack.plugins.table import installed
-
-    found = []
-    for name, several in installed().get("commands", {}).items():
-        for one in several:
-            fault = "" if len(several) == 1 else "several have this name"
-            try:
-                one.load()
-            except Exception as error:  # of others, and told
-                fault = in_words(error)
-            found.append({"kind": "commands", "name": name, "from": one.home, "at": one.at, "error": fault})
     return found

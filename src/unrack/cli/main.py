@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -16,8 +16,8 @@ from unrack.cli.study import plan, run
 from unrack.cli.study.finished import explain, holdings, report
 from unrack.cli.trace import trace, usage
 from unrack.cli.what_if.command import what_if
-from unrack.errors import UnrackError
-from unrack.plugins.table import ELSEWHERE, PAPERS, Extension, installed
+from unrack.errors import InputError, UnrackError
+from unrack.plugins.table import ELSEWHERE, PAPERS, Table
 
 OF_THE_SYSTEM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)
 """What a disk or its owner refuses: not a bug, so one line and no traceback."""
@@ -77,12 +77,13 @@ def options(
         context.with_resource(using(plugin))
 
 
-def plug(app: typer.Typer) -> None:
-    """Add the commands that are installed, by name, and a hint in place of a known one that is not.
+COMMANDS: Table[Callable[..., Any]] = Table("commands", {}, lambda name, found: found)
+"""What other distributions add, by name; ``GROUP.NAME`` is a command of a group."""
 
-    ``GROUP.NAME`` is a command of one of the groups that the application has.
-    """
-    found = installed().get("commands", {})
+
+def plug(app: typer.Typer) -> None:
+    """Add the commands that are installed, by name, and a hint in place of a known one that is not."""
+    found = COMMANDS.added()
     groups = {"": app} | {str(group.name): group.typer_instance for group in app.registered_groups}
     own = {command.name for command in app.registered_commands} | groups.keys()
 
@@ -92,30 +93,18 @@ def plug(app: typer.Typer) -> None:
             home.command(last, **settings)(what)
 
     for name in sorted(found.keys() - own):
-        add(name, _loaded(name, found[name]))
+        try:
+            add(name, COMMANDS[name])
+        except InputError as error:  # other commands are to work
+            add(name, _failing(error))
     for name in sorted(set(ELSEWHERE["commands"]) - found.keys()):
-        missing = _failing(name.replace(".", " "), "not installed", PAPERS)
+        missing = _failing(InputError(f"unrack {name.replace('.', ' ')}", "not installed", PAPERS))
         add(name, missing, hidden=True, context_settings=dict.fromkeys(ANYTHING, True))
 
 
-def _loaded(name: str, several: Sequence[Extension]) -> Callable[..., Any]:
-    """Return the function, or, where it cannot be loaded, one that says why: other commands are to work."""
-    if len(several) > 1:
-        homes = " and ".join(f"{one.home} ({one.at})" for one in several)
-        return _failing(name, f"a command of {homes}", "one of them: names differ")
-    try:
-        found: Callable[..., Any] = several[0].load()
-        return found
-    except Exception as error:
-        got = f"{several[0].home}, entry point {several[0].at}: {type(error).__name__}: {error}"
-        return _failing(name, got, "one that loads")
-
-
-def _failing(name: str, got: str, wanted: str) -> Callable[[], None]:
+def _failing(error: InputError) -> Callable[[], None]:
     def refuse() -> None:
-        from unrack.errors import InputError
-
-        raise InputError(f"unrack {name}", got, wanted)
+        raise error
 
     return refuse
 
