@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unrack.cluster.formats.site import SaidSite
 from unrack.cluster.spec import Cluster
 from unrack.live.slurm.jobs import nodes_for
 from unrack.live.slurm.reading import Reading, SlurmJob
@@ -49,15 +50,20 @@ class Refusals:
         self._refusals: dict[str, Refusal] = {}
         self._running: dict[tuple[str, str], int] = {}
         self._around: dict[str, str] = {}
+        self._accounting: SaidSite | None = None
+        self._limits = 0  # how often accounts and their limits have changed
 
     def read(self, reading: Reading) -> None:
-        """Note what may lift a limit: how many jobs run, partitions, reservations."""
+        """Note what may lift a limit: how many jobs run, partitions, reservations, limits of accounts."""
         running: dict[tuple[str, str], int] = {}
         for job in reading.jobs:
             for owner in _owners(job) if job.runs else ():
                 running[owner] = running.get(owner, 0) + 1
         self._running = running
-        reserved = repr(reading.reservations)
+        if reading.accounting is not self._accounting:  # the same object until it is read again
+            self._limits += reading.accounting != self._accounting
+            self._accounting = reading.accounting
+        reserved = f"{self._limits}{reading.reservations!r}"
         nodes = repr([(node.name, node.usable, node.features, node.cores) for node in reading.nodes])
         self._around = {name: partition.said + reserved for name, partition in reading.partitions.items()}
         self._around = {name: around + nodes for name, around in self._around.items()}
