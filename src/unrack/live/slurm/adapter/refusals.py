@@ -78,7 +78,7 @@ class Refusals:
         never = frozenset(nodes) if reason in NOT_THERE else frozenset()
         made = Refusal(reason, _group(job), asked, self._counts(job), self._state(job), until, never, now + SLOWEST_US)
         own = self._refusals.get(key)
-        if own is not None and own.around == made.around:
+        if own is not None and own.around == made.around and own.reason != LATE:
             made = made._replace(nodes=own.nodes | never)
         self._refusals[key] = made
 
@@ -89,7 +89,7 @@ class Refusals:
         """
         own, around = self._refusals.get(key), self._state(job)
         before = own.nodes if own is not None and own.around == around and now < own.lapses_us else frozenset[str]()
-        without, lapses_us = before.union(nodes), now + SLOWEST_US
+        without, lapses_us = before.union(nodes).difference(job.required_nodes), now + SLOWEST_US
         self._refusals[key] = Refusal(LATE, _group(job), asked, self._counts(job), around, now, without, lapses_us)
 
     def elsewhere(self, key: str, job: SlurmJob, asked: Job, now: int, cluster: Cluster) -> Job:
