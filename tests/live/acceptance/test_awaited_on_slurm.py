@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def test_jobs_that_wait_for_others_start_when_these_have_ended(new_bed: Callable
 
 def test_what_changes_before_a_start_comes_about_counts(new_bed: Callable[..., Bed], tmp_path: Path) -> None:
     partitions = {"main": "", "left": "n[1-2]", "right": "n[3-4]"}
-    bed = new_bed(nodes=4, scheduler="backfill", parameters=ASLEEP, remember_s=3000, partitions=partitions)
+    bed = new_bed(nodes=4, cores=16, scheduler="backfill", parameters=ASLEEP, remember_s=3000, partitions=partitions)
     driven = Driven(bed, tmp_path, "easy", partitions=list(partitions), start_timeout="300 s")
     asked = {**ASKED, "user": "nobody"}
     first = bed.submit("sleep 4", **{**asked, "job_name": "first"})
@@ -95,7 +96,8 @@ def test_what_changes_before_a_start_comes_about_counts(new_bed: Callable[..., B
         update(array, "ArrayTaskThrottle=1")
         bed.scontrol("update", "PartitionName=right", "State=DOWN")
         bed.drain("n4")
-        bed.conf.write_text(bed.conf.read_text().replace(ASLEEP, AWAKE))
+        written = bed.conf.read_text().replace(ASLEEP, AWAKE)  # a controller that begins goes by it, for partitions too
+        bed.conf.write_text(re.sub(r"(PartitionName=right .*)State=UP", r"\1State=DOWN", written))
         bed.restart_controller()
         soon = [first, ok, alone, later, plain, either, array]
         bed.wait_until(lambda: driven.all_over(soon), PATIENT_S, "all are over that may start")

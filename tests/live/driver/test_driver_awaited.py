@@ -9,9 +9,11 @@ import pytest
 from strict_slurm import StrictSlurm
 from worlds import World
 
+from unrack.cluster.formats.site import SaidSite
 from unrack.live.driver.state.replay import replay
 from unrack.live.driver.state.stage import Phase
 from unrack.live.slurm.adapter.awaited import Awaited
+from unrack.live.slurm.adapter.refusals import Refusals
 from unrack.live.slurm.reading import Reading, SlurmJob
 
 JOBS = (
@@ -53,6 +55,20 @@ def test_members_wait_for_those_of_their_number_and_a_singleton_for_its_elders()
     assert [awaited.has_come(job) for job in own] == [True, False]
     assert not Awaited(Reading(0.0, (), JOBS)).has_come(replace(own[0], name="runs"))
     assert not awaited.has_come(replace(own[0], array=90, member=1)), "of arrays Slurm tells"
+
+
+def test_a_start_that_a_limit_forbade_is_tried_when_limits_have_changed() -> None:
+    job = SlurmJob(1, "PENDING", "QOSMaxWallDurationPerJobLimit", user="u", qos="high", partition="p")
+    asked, refusals = {"tasks": 1}, Refusals()
+
+    def against(**qos: dict[str, int]) -> str:
+        refusals.read(Reading(0.0, (), (job,), accounting=SaidSite(qos=qos)))
+        return refusals.against("1", job, asked, 1)
+
+    assert against(high={"max_time": 60}) == ""
+    refusals.note("1", job, asked, 5, 0)
+    assert "QOSMaxWall" in against(high={"max_time": 60}), "read anew, and the same"
+    assert against(high={"max_time": 600}) == ""
 
 
 class Awaiting(World):

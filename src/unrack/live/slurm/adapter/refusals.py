@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unrack.cluster.formats.site import SaidSite
 from unrack.cluster.spec import Cluster
 from unrack.live.slurm.jobs import nodes_for
 from unrack.live.slurm.reading import Reading, SlurmJob
@@ -49,15 +50,20 @@ class Refusals:
         self._refusals: dict[str, Refusal] = {}
         self._running: dict[tuple[str, str], int] = {}
         self._around: dict[str, str] = {}
+        self._accounting: SaidSite | None = None
+        self._limits = 0  # how often accounts and their limits have changed
 
     def read(self, reading: Reading) -> None:
-        """Note what may lift a limit: how many jobs run, partitions, reservations."""
+        """Note what may lift a limit: how many jobs run, partitions, reservations, limits of accounts."""
         running: dict[tuple[str, str], int] = {}
         for job in reading.jobs:
             for owner in _owners(job) if job.runs else ():
                 running[owner] = running.get(owner, 0) + 1
         self._running = running
-        reserved = repr(reading.reservations)
+        if reading.accounting is not self._accounting:  # the same object until it is read again
+            self._limits += reading.accounting != self._accounting
+            self._accounting = reading.accounting
+        reserved = f"{self._limits}{reading.reservations!r}"
         nodes = repr([(node.name, node.usable, node.features, node.cores) for node in reading.nodes])
         self._around = {name: partition.said + reserved for name, partition in reading.partitions.items()}
         self._around = {name: around + nodes for name, around in self._around.items()}
@@ -72,7 +78,7 @@ class Refusals:
         never = frozenset(nodes) if reason in NOT_THERE else frozenset()
         made = Refusal(reason, _group(job), asked, self._counts(job), self._state(job), until, never, now + SLOWEST_US)
         own = self._refusals.get(key)
-        if own is not None and own.around == made.around:
+        if own is not None and own.around == made.around and own.reason != LATE:
             made = made._replace(nodes=own.nodes | never)
         self._refusals[key] = made
 
@@ -83,7 +89,7 @@ class Refusals:
         """
         own, around = self._refusals.get(key), self._state(job)
         before = own.nodes if own is not None and own.around == around and now < own.lapses_us else frozenset[str]()
-        without, lapses_us = before.union(nodes), now + SLOWEST_US
+        without, lapses_us = before.union(nodes).difference(job.required_nodes), now + SLOWEST_US
         self._refusals[key] = Refusal(LATE, _group(job), asked, self._counts(job), around, now, without, lapses_us)
 
     def elsewhere(self, key: str, job: SlurmJob, asked: Job, now: int, cluster: Cluster) -> Job:
