@@ -234,6 +234,17 @@ def from_rows(job: int, rows: Ints, claims: Ints, places: int) -> Lease:
     return Lease(job, rows[:own].copy(), borrowed, claims=claims[claims[:, PLACE] < places])
 
 
+@inlined
+def loan_count(uses: MemoryUse, job: int) -> int:
+    """How many loans a running job has."""
+    count, entry = 0, uses.first_of[job]
+    while entry >= 0:
+        if uses.use[AT, entry] != uses.use[FOR, entry]:
+            count += 1
+        entry = uses.use[NEXT_OF, entry]
+    return count
+
+
 @compiled
 def with_loans(
     running: Ints, count: int, pool: Ints, lease_at: Ints, claims: Ints, claimed_at: Ints, places: int, uses: MemoryUse
@@ -255,12 +266,8 @@ def with_loans(
     rows, more = 0, 0
     for i in range(count):
         job = running[OF_JOB, i]
-        rows, more = rows + lease_at[ROW_COUNT, job], more + claimed_at[ROW_COUNT, job]
-        entry = first_of[job]
-        while entry >= 0:
-            lent = use[AT, entry] != use[FOR, entry]
-            rows, more = rows + lent, more + lent
-            entry = use[NEXT_OF, entry]
+        loans = loan_count(uses, job)
+        rows, more = rows + lease_at[ROW_COUNT, job] + loans, more + claimed_at[ROW_COUNT, job] + loans
     found, at = np.empty((rows, 5), np.int64), np.empty_like(lease_at)  # filled, these would take most of the time
     held, held_at = np.empty((more, 2), np.int64), np.empty_like(lease_at)
     row = claim = 0

@@ -38,7 +38,10 @@ class Rest(NamedTuple):
     jobs: Ints  # for which it planned
     changes: int  # the ledger's version, less the jobs submitted by then
     until_us: int  # before which time such a round starts none either
-    version: int  # the ledger's at which that was known last
+
+    def goes_on(self, view: View) -> bool:
+        """Whether nothing has changed but that jobs were submitted."""
+        return self.changes == view.version - view.jobs
 
 
 @dataclass(slots=True)
@@ -79,7 +82,7 @@ class CountedPlan(Plan):
                 break
             counts = counts._replace(**more_room(counts, len(jobs), running))
         self.counts, self.shares, found = counts, shares, list[Start]()
-        self.rest = Rest(jobs, view.version - view.jobs, until_us, view.version) if brief else None
+        self.rest = Rest(jobs, view.version - view.jobs, until_us) if brief else None
         for job, row, end, claim, last in counts.started[:5, :count].T.tolist():
             found.append(Start(from_rows(job, counts.out[row:end], counts.new_claims[claim:last], self.places)))
         return found
@@ -87,10 +90,7 @@ class CountedPlan(Plan):
     def stands(self, view: View, jobs: Ints, now: int) -> bool:
         """Whether no job starts, as in the last round; jobs behind these may have been submitted since."""
         rest = self.rest
-        if rest is None or now >= rest.until_us or rest.changes != view.version - view.jobs:
-            return False
-        self.rest = rest._replace(version=view.version) if np.array_equal(jobs, rest.jobs) else None
-        return self.rest is not None
+        return rest is not None and now < rest.until_us and rest.goes_on(view) and np.array_equal(jobs, rest.jobs)
 
     def _kinds(self, view: View) -> PlanColumns:
         """Columns in which nodes are counted that have as many cores and as much memory."""
@@ -114,6 +114,7 @@ class LentSlurm(SlurmLike):
         """Counted, while that does."""
         assert isinstance(memory, CountedPlan)
         if not memory.counts_do(view):
+            memory.rest = None
             return super().plan(view, memory, jobs, now, brief)
         if brief and memory.stands(view, jobs, now):
             return []
@@ -123,7 +124,7 @@ class LentSlurm(SlurmLike):
         """The first multiple of the interval at which a round may start a job, if nothing happens."""
         assert isinstance(memory, CountedPlan)
         rest, ages = memory.rest, bool(memory.noted) or not is_fixed(self.order)
-        same = rest is not None and rest.version == view.version == memory.planned_version
+        same = rest is not None and rest.goes_on(view) and memory.planned_version == view.version
         if rest is None or not same or ages or type(self) is not LentSlurm:  # or one that decides in another way
             return now
         memory.forget(view.queue)  # what is reserved moves with the clock: it is planned when it is asked for

@@ -16,7 +16,7 @@ from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import zeros
 from unrack.ledger.columns import FIRST_ROW, MEM, ROW_COUNT
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse, peak_on
+from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse, loan_count, peak_on
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.lease_kernel import asker_of, borrow
 from unrack.policy.lending.lender_cost import LendingTerms
@@ -51,17 +51,6 @@ class Wanted(NamedTuple):
     # a job has so much more than it uses, and at least this share of what it asked, but no more than that for either
     band: float
     keep: float
-
-
-@inlined
-def loan_count(uses: MemoryUse, job: int) -> int:
-    """How many loans a running job has."""
-    count, entry = 0, uses.first_of[job]
-    while entry >= 0:
-        if uses.use[AT, entry] != uses.use[FOR, entry]:
-            count += 1
-        entry = uses.use[NEXT_OF, entry]
-    return count
 
 
 @inlined
@@ -149,7 +138,7 @@ def resize(
         begin[k + 1], need_first[k + 1] = begin[k] + loan_count(uses, jobs[k]), need_first[k]
         for r in range(lease_at[FIRST_ROW, jobs[k]], lease_at[FIRST_ROW, jobs[k]] + lease_at[ROW_COUNT, jobs[k]]):
             need_first[k + 1] += pool[r, NODES]
-    size, old, place = need_first[count], np.empty((begin[count], 3), np.int64), np.empty(nodes, np.int64)
+    size, old, place = int(need_first[count]), np.empty((begin[count], 3), np.int64), np.empty(nodes, np.int64)
     at, tasks, cores, local, have, need = zeros(size), zeros(size), zeros(size), zeros(size), zeros(size), zeros(size)
     for k in range(count):
         n = need_first[k]
