@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from naive import Naive
 from tries import draws
 
-from unrack.policy.contract import Decision
 from unrack.policy.table import parse_policy
 from unrack.sim.log import RunLog
 from unrack.view import View
@@ -45,15 +44,9 @@ class Watched:
     def seeded(self, seed: int) -> Watched:
         return self
 
-    def decide(self, view: View, memory: Any, now: int) -> tuple[list[Decision], Any]:
-        decisions, memory = self.policy.decide(view, memory, now)
-        if not decisions:
-            self.rounds.append((now, view.version, view.running_count, None))
-        return decisions, memory
-
     def next_round(self, view: View, memory: Any, now: int) -> int | None:
         wanted = self.policy.next_round(view, memory, now)
-        self.rounds[-1] = (*self.rounds[-1][:3], wanted)
+        self.rounds.append((now, view.version, view.running_count, wanted))
         if self.every is not None and view.waiting and view.running_count:
             return now + self.every if wanted is None else min(wanted, now + self.every)
         return wanted

@@ -66,7 +66,7 @@ def has_none(job: int, now: int, c: Any) -> bool:
     """Whether a job has no place, as one of its kind had none."""
     kind = c.kind[job]
     if c.refused[kind] != LATE:
-        return bool(c.refused[kind] > 0)
+        return bool(c.refused[kind] != 0)
     in_vain = 0 <= c.due[DUE_US, job] < c.late[LATE_END, kind] and now <= c.due[DUE_END, job]
     return bool(in_vain and c.asks[ASKED_US, job] >= c.late[LATE_US, kind])
 

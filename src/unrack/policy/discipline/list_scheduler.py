@@ -7,7 +7,7 @@ or by a function of the user's own, the pass stops and asks (``queue_pass.py``).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -152,7 +152,9 @@ class ListScheduler(AnyResource):
         return decisions, memory
 
     def _starts(self, view: View, memory: ListNotes, now: int) -> list[Start]:
-        choices = partial(self._choices, view, memory)
+        def choices(now: int, trust: bool) -> Choices:
+            return Choices(self.placement, self.notes(view, memory), view, now, trust, memory)
+
         if memory.turn is not None:
             return memory.pass_over(view, *memory.turn, now, self.pass_rule, choices)
         if self.nothing_new(view, memory, now, choices):
@@ -170,9 +172,6 @@ class ListScheduler(AnyResource):
         if memory.chosen and memory.steps and self.backfill == "any" and self.depth == UNLIMITED:
             memory.complete = not starts and not memory.opening  # in whatever order
         return starts
-
-    def _choices(self, view: View, memory: ListNotes, now: int, trust: bool) -> Choices:
-        return Choices(self.placement, self.notes(view, memory), view, now, trust, memory)
 
     @cached_property
     def pass_rule(self) -> PassRule:
@@ -194,18 +193,10 @@ class ListScheduler(AnyResource):
         memory.last_job = max(last_job, newest)
         if not memory.complete or releases != memory.releases:
             return False
-        easy = self.backfill == "easy"
-        return nothing_new(
-            easy=easy,
-            complete=True,
-            released=False,
-            newest=newest,
-            last_job=last_job,
-            fits=view.cores_asked(newest) <= view.free_cores
-            and not (memory.chosen and memory.in_vain(view, newest, choices, now)),
-            unlike=memory.alike > view.equal_cores(),
-            overdue=easy and view.first_end_us <= now,
-        )
+        easy, unlike = self.backfill == "easy", memory.alike > view.equal_cores()
+        in_vain = memory.chosen and memory.in_vain(view, newest, choices, now)
+        fits = not in_vain and view.cores_asked(newest) <= view.free_cores
+        return nothing_new(easy, True, False, newest, last_job, fits, unlike, easy and view.first_end_us <= now)
 
     def next_round(self, view: View, memory: ListNotes, now: int) -> int | None:
         """When time alone gives one that was tried a place, or puts another first that may have one.

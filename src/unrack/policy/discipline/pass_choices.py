@@ -22,10 +22,10 @@ from unrack.policy.discipline.skyline.columns import (
     SLOTS,
     UNTIL,
     PlanColumns,
-    Wants,
 )
 from unrack.policy.discipline.skyline.room import room_for_reserved
 from unrack.policy.discipline.skyline.shifts import change
+from unrack.policy.discipline.skyline.steps import RowSpan, Slots, claims_fit
 from unrack.policy.discipline.walk import (
     ANSWER,
     ASIDE,
@@ -81,8 +81,6 @@ class PassChoices:
         # the last for which a place was chosen, if it is open whether it starts
         self._open: tuple[int, Chosen] | None = None
         made.slow = passes.modelled and not step
-        if made.slow:
-            passes.expect(made.running())
         # whether they stay held for a while after their job
         self._detaches = made.view.cluster.devices.detach_us > 0 and not step
         if self._detaches:
@@ -128,6 +126,7 @@ class PassChoices:
             return
         closed = self.rule.backfill == Backfill.NONE and walk[HEADS] > 0
         if self._beside or closed:
+            self.passes.made = None  # it knows what runs in this round
             places = c.place_of[: c.cursor[SLOTS]]
             chosen = made.find(job, made.now, c.now, places, c.left[0, 0, : len(places)], self._runs(made.now))
         elif self._step:
@@ -195,7 +194,9 @@ class PassChoices:
             with made.trying(job, chosen.lease):
                 fits = self._has_place(head, time, then, left, {job: AssumedRun(end_us, chosen.lease)})
         else:
-            fits = room >= tasks and self._claims_fit(head, wants, left)
+            claims = RowSpan(c.out, 0, 0, c.fixed, *c.fixed_at[:, head].tolist())
+            slots = Slots(c.slot, c.place_of, c.free_places, 0)
+            fits = room >= tasks and plain(claims_fit)(left[None, None], 0, slots, claims)
         if fits:
             c.then[h], c.left[1 + h, 0], c.heads[h, ROOM] = then, left, room
             self._believe(chosen)
@@ -207,18 +208,6 @@ class PassChoices:
         rows, claims = c.out[walk[ROWS] : walk[FOUND]], c.new_claims[walk[CLAIMS] : walk[CLAIMS_FOUND]]
         lease = from_rows(int(walk[LOOKED_AT]), rows, claims, self.passes.places)
         return Chosen(lease, int(walk[HELD_US]), {})
-
-    def _claims_fit(self, job: int, wants: int, left: Ints) -> bool:
-        """Whether what a job claims wherever it runs is left."""
-        if wants != Wants.CLAIMS:
-            return True
-        c = self._columns
-        first, last = c.fixed_at[:, job].tolist()
-        places, amounts = c.fixed[first:last].T
-        slot = c.slot[places]
-        free = c.free_places[places]
-        free[slot >= 0] = left[slot[slot >= 0]]
-        return bool((free >= amounts).all())
 
     def _believe(self, chosen: Chosen) -> None:
         """Others that share with the one chosen last end as it makes them end."""

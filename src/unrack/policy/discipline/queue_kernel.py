@@ -179,6 +179,11 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
             walk[AT] += 1
             continue
         tasks, cores, mb, us = gang_of(asks, job)
+        none = tasks * cores > walk[FREE_CORES] or (kind[job] >= 0 and has_none(job, now, c))
+        if none and stage == LOOK and behind >= 0 and rule.backfill > 0:
+            heads[behind, BEHIND] += 1
+            walk[AT] += 1
+            continue
         total = usable(job, now, c)
         at, claim = walk[ROWS], walk[CLAIMS]
         if stage == LOOK:

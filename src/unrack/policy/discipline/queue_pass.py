@@ -42,7 +42,7 @@ class Passes(Reserved):
     # order `turn`, or is over
     going: tuple[int, int, int] | None = None
     turn: tuple[Ints, Ints] | None = None
-    made: Choices | None = None  # those of the pass
+    made: Choices | None = None  # of passes that go in steps: kept from round to round
     kinds_of: int = 0  # of how many jobs the kinds are noted
     opening: list[int] = field(default_factory=list)  # jobs without a place that time alone may give one
     opens: tuple[Ints, Ints] = (NO_SECOND, NO_SECOND)  # windows, and when they open and close, µs: ascending
@@ -69,9 +69,9 @@ class Passes(Reserved):
             kernel = made.alone.pass_over
             for job in order[(self.columns.kind[order] < 0) & (self.columns.wants[order] == LENT)].tolist():
                 self.kind_of(job, made)
-        elif step and view.columns.devices is not None:
+        elif view.columns.devices is not None and not self.lends:
             made = self.choices(view, now, choices)
-            kernel = made.placement.pass_over(view, made.notes) or kernel
+            kernel = made.placement.pass_over(view, made.notes, step) or kernel
             if begins and self.chosen:
                 self._note_kinds(view, made)
         if self.chosen and view.cluster.devices.detach_us and not step:
@@ -104,12 +104,13 @@ class Passes(Reserved):
         return [chosen.get(job) or Start(self.lease(s)) for s, job in enumerate(jobs.tolist())]
 
     def choices(self, view: View, now: int, anew: Chooser) -> Choices:
-        """Those of passes that go in steps: kept from round to round, as they ask of now alone."""
-        made = self.made
-        if made is None or made.view is not view:
-            self.made = made = anew(now, False)
-        made.now = now
-        return made
+        """Those of the round; of passes that go in steps they are kept, as these ask of now alone."""
+        if not self.steps:
+            return anew(now, False)
+        if self.made is None or self.made.view is not view:
+            self.made = anew(now, False)
+        self.made.now = now
+        return self.made
 
     def _note_kinds(self, view: View, made: Choices) -> None:
         """Note the kinds of jobs that have come since."""

@@ -27,10 +27,11 @@ BEGIN, LOOK, PLACED, SEEK, SOUGHT, JUDGE, JUDGED = range(7)
 """Stages. PLACED: a place for the job was chosen, or refused. SOUGHT: ANSWER says whether the head has a place at TIME.
 JUDGED: ANSWER says whether the head still has a place if the job starts; then it has been taken from what is free."""
 UNSEEN, NEVER = -2, -1
-REFUSED, LIMITED, LATE, CLOSED = range(1, 5)
-"""Values of ``refused``: there is too little room; a limit is full, which holds up no other; the job would be late, as
-are all like it that run as long and are due before it would end; a deadline is in the way, its own or another's. Time
-alone changes only the last two."""
+REFUSED, NO_DEVICES, LATE, CLOSED = range(1, 5)
+LIMITED = -1
+"""Values of ``refused``, as rules for pools answer them below 0: there is too little room; no device; the job would be
+late, as are all like it that run as long and are due before it would end; a deadline is in the way, its own or
+another's. Time alone changes only the last two. LIMITED: a limit is full, which holds up no other."""
 LATE_US, LATE_END, IN_KERNEL, IS_CLOSED = range(4)
 """Rows of ``late``, by kind: the run time of one that would be late, and when it would end at best, both µs; whether
 the pass's own kernel places jobs of the kind; whether it refused one in this pass that time alone may give a place."""

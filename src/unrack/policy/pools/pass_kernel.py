@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unrack.jit import compiled, inlined
+from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_CORES, ASKED_MB
 from unrack.ledger.devices.columns import DeviceColumns
@@ -14,27 +14,19 @@ from unrack.policy.discipline.queue_kernel import passed
 from unrack.policy.discipline.skyline.columns import CHOOSE
 from unrack.policy.placement.node_kernel import add_node
 from unrack.policy.pools.lookahead_kernel import cheapest
-from unrack.policy.pools.place_kernel import LATE, LEADER, NO_CORES, NO_DEVICES, PoolAnswer, place
-
-
-@inlined
-def refusal_of(node: int) -> int:
-    """Why a job has no place, one of ``refused``, by the answer of a rule for pools."""
-    if node in (NO_CORES, NO_DEVICES):
-        return walk.REFUSED
-    return walk.LATE if node == LATE else walk.CLOSED
+from unrack.policy.pools.place_kernel import LEADER, PoolAnswer, place
 
 
 @compiled
 def pass_over(
     c: DeviceColumns, total: Ints, deadline_us: Ints, rule: int, authors: bool, ahead: Any, answer: PoolAnswer,
-    order: Ints, second: Ints, now: int, running: int, free_cores: int, backfill: int, depth: int, whole: bool,
-    fit: int, alike: bool, sky: Any,
+    takes: bool, order: Ints, second: Ints, now: int, running: int, free_cores: int, backfill: int, depth: int,
+    whole: bool, fit: int, alike: bool, sky: Any,
 ) -> int:  # fmt: skip
     """As :func:`unrack.policy.discipline.queue_kernel.pass_over`.
 
-    Of kinds that are IN_KERNEL it asks nothing as long as no job has taken devices. The one that does is TAKER, on the
-    node ANSWER, with the devices of ``answer``.
+    Of kinds that are IN_KERNEL it asks nothing as long as no job has taken devices, but where one has a place and it is
+    not to take it. The one that does is TAKER, on the node ANSWER, with the devices of ``answer``.
 
     Parameters
     ----------
@@ -42,6 +34,8 @@ def pass_over(
         As of :func:`unrack.policy.pools.place_kernel.place`.
     ahead
         :class:`unrack.policy.pools.lookahead_kernel.Ahead`, for look-ahead; ``None``: by ``rule``.
+    takes
+        Whether jobs that have a place are started here; False: it is asked about them.
     """
     far = sky.walk
     while True:
@@ -58,8 +52,10 @@ def pass_over(
         else:
             late, alone = sky.due[walk.DUE_END, job] < now, running + far[walk.COUNT] == 0
             node = cheapest(c, sky.asks, sky.now, deadline_us, job, late, alone, ahead, now, answer)
+        if node >= 0 and not takes:
+            return int(count)
         if node < 0:
-            refuse(job, kind, refusal_of(node), answer.earliest[0], sky)
+            refuse(job, kind, -node, answer.earliest[0], sky)
             continue
         far[walk.FOUND] = add_node(
             sky.out, far[walk.ROWS], far[walk.ROWS], node, 1, sky.asks[ASKED_CORES, job], sky.asks[ASKED_MB, job]

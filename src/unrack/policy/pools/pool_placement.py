@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from unrack.cluster.pools.pool import Pace, no_devices
-from unrack.jit import plain
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, SHARE, DeviceColumns, make_columns
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.devices.state import members
 from unrack.ledger.lease import NO_LOANS, Lease, Share
+from unrack.policy.discipline.walk import CLOSED
 from unrack.policy.placement.claiming import Claiming, claiming, ways
 from unrack.policy.pools.lookahead_kernel import Ahead
 from unrack.policy.pools.opening_kernel import closed_until, opening
-from unrack.policy.pools.pass_kernel import pass_over, refusal_of
+from unrack.policy.pools.pass_kernel import pass_over
 from unrack.policy.pools.place_kernel import (
     FIRST_DEVICE,
     HARMFUL,
@@ -110,16 +110,15 @@ class PoolPlacement:
         """What look-ahead knows, for kernels."""
         return None
 
-    def pass_over(self, view: View, memory: PoolNotes) -> Callable[..., int]:
-        """A pass over the queue that places by this rule."""
+    def pass_over(self, view: View, memory: PoolNotes, takes: bool) -> Callable[..., int]:
+        """A pass over the queue by this rule, as of :class:`unrack.policy.placement.contract.Placement`."""
         columns, total = self.columns(view, memory).kernel, view.columns.total
-        rule = memory.rule, memory.authors, self.ahead(memory), memory.answer
+        rule = memory.rule, memory.authors, self.ahead(memory), memory.answer, takes
         return partial(pass_over, columns, total, view.deadline_us, *rule)
 
     def found(self, view: View, memory: PoolNotes, job: int, node: int) -> Lease:
         """The lease of a job of one task that has its place in ``memory.answer``."""
-        shares = self.shares(view, memory, job, node, self.columns(view, memory), None)
-        _, cores, mb, _ = view.columns.asks[:, job].tolist()
+        shares, (_, cores, mb, _) = self.shares(view, memory, job, node), view.columns.asks[:, job].tolist()
         return Lease(job, np.array([[node, 1, 1, cores, mb]], np.int64), NO_LOANS, shares or ())
 
     def find(self, view: View, memory: PoolNotes, job: int, rule: int, now: int) -> Lease | int:
@@ -228,10 +227,11 @@ class PoolPlacement:
         return found
 
     def shares(
-        self, view: View, memory: PoolNotes, job: int, node: int, c: DeviceColumns, claims: Claiming | None
-    ) -> tuple[Share, ...] | None:
+        self, view: View, memory: PoolNotes, job: int, node: int, of: DeviceColumns | None = None,
+        claims: Claiming | None = None,
+    ) -> tuple[Share, ...] | None:  # fmt: skip
         """What ``memory.answer`` says, as shares; ``None``: what they make the job claim is not free."""
-        devices = view.columns.devices
+        devices, c = view.columns.devices, of or self.columns(view, memory)
         if devices is None or not devices.asks(job):
             return ()
         shares: list[Share] = []
@@ -264,7 +264,7 @@ class PoolPlacement:
 
     def refusal(self, memory: PoolNotes) -> tuple[int, int]:
         """As of :meth:`unrack.policy.placement.contract.Placement.refusal`, by a rule for which deadlines count."""
-        return plain(refusal_of)(memory.refused), int(memory.answer.earliest[0])
+        return -memory.refused or CLOSED, int(memory.answer.earliest[0])
 
     def late_from_us(self, view: View, memory: PoolNotes, job: int) -> int:
         """From when on the deadline of a job counts no more, µs; NEVER_US: it always does."""
@@ -312,7 +312,7 @@ class PoolPlacement:
             rule = int(PoolRule.FIRST_FIT)
         found = self.node(view, memory, job, rule, now, columns, free)
         if found >= 0 and claims is not None:
-            shares = self.shares(view, memory, job, found, columns, None) or ()
+            shares = self.shares(view, memory, job, found, columns) or ()
             place, _ = self.spot(view, memory, job, rule, now, columns, free, claims)
             if place < 0 and (full := claims.short(found, shares)) is not None:
                 return full

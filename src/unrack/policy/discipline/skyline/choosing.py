@@ -59,9 +59,7 @@ class Choices:
         When jobs that hold devices, or are to hold some, end, µs, where they do.
     """
 
-    def __init__(
-        self, placement: Placement, notes: Any, view: View, now: int, trust: bool, kept: Keeps
-    ) -> None:
+    def __init__(self, placement: Placement, notes: Any, view: View, now: int, trust: bool, kept: Keeps) -> None:
         self.booked = False  # whether what windows keep is not free in what is asked about
         self.slow, self.ends, self._after = False, dict[int, int](), dict[int, int]()
         self.placement, self.notes, self.view = placement, notes, view
@@ -192,11 +190,6 @@ class Choices:
     def kind(self, job: int) -> object:
         """As of the placement."""
         return self.placement.kind(self.view, self.notes, job)
-
-    @property
-    def timeless(self) -> bool:
-        """As of the placement."""
-        return self.placement.timeless
 
     def rule(self) -> str:
         """By which rule the last place was found."""
