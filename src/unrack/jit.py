@@ -5,6 +5,7 @@ Set ``NUMBA_DISABLE_JIT=1`` to run every kernel as plain Python (for coverage an
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -15,11 +16,11 @@ try:
 except ImportError:  # not a POSIX system: every process compiles for itself
     fcntl = None  # type: ignore[assignment]
 
-import numba
-import numba.core.compiler_lock
-import numba.core.dispatcher
-import numba.core.event
-import numba.core.types
+from numba import njit
+from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
+from numba.core.types import unliteral
 
 from unrack.kernels import cache
 from unrack.kernels.arrays import Bools as Bools
@@ -32,12 +33,6 @@ from unrack.kernels.stamp import stamp
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_njit: Any = numba.njit
-_unliteral: Any = numba.core.types.unliteral
-_Dispatcher: Any = numba.core.dispatcher.Dispatcher
-_event: Any = numba.core.event
-_compiler_lock: Any = numba.core.compiler_lock.global_compiler_lock
-
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function on its first call; the machine code is kept on disk between processes.
@@ -46,8 +41,8 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     (:mod:`unrack.kernels.stamp`), where it can be (:mod:`unrack.kernels.cache`). Of several processes that need it at
     once, one compiles it, and the others wait for what it keeps.
     """
-    kernel = _njit(no_cfunc_wrapper=True, pipeline_class=KernelCompiler)(function)
-    if isinstance(kernel, _Dispatcher):  # not where compilation is off
+    kernel = njit(no_cfunc_wrapper=True, pipeline_class=KernelCompiler)(function)
+    if isinstance(kernel, Dispatcher):  # not where compilation is off
         kernel._cache = cache.kept(kernel.py_func)
         compile_it = kernel.compile
 
@@ -55,7 +50,7 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
             kept = getattr(kernel._cache, "_cache_file", None)
             if kept is not None:
                 kept._source_stamp = stamp(kernel.py_func)
-            with _compiler_lock, quickly(), _alone(kernel):
+            with global_compiler_lock, quickly(), _alone(kernel):
                 return compile_it(signature)  # looks on the disk first
 
         kernel.compile = compile_alone
@@ -85,12 +80,12 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     It is compiled once for whole numbers and truth values as such, not once for every constant that it is called with,
     without an entry from Python, and only into the kernels that call it (:mod:`unrack.kernels.parts`).
     """
-    kernel = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=PartCompiler)(function)
-    if isinstance(kernel, _Dispatcher):  # not where compilation is off
+    kernel = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=PartCompiler)(function)
+    if isinstance(kernel, Dispatcher):  # not where compilation is off
         template = kernel.get_call_template
 
         def for_any_value(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
-            return template(tuple(map(_unliteral, args)), {key: _unliteral(value) for key, value in dict(kws).items()})
+            return template(tuple(map(unliteral, args)), {key: unliteral(value) for key, value in dict(kws).items()})
 
         kernel.get_call_template = for_any_value
     return cast("Callable[P, R]", kernel)
@@ -106,11 +101,11 @@ def melted(function: Callable[P, R]) -> Callable[P, R]:
 
     An array is seven numbers, all handed on otherwise: that may take longer than what such a function does.
     """
-    return cast("Callable[P, R]", _njit(inline="always", no_cpython_wrapper=True)(function))
+    return cast("Callable[P, R]", njit(inline="always", no_cpython_wrapper=True)(function))
 
 
-class _Compiling(_event.Listener):  # type: ignore[misc]
-    """Tells when kernels begin (1) and end (-1) to be compiled, with all that they call."""
+class _Compiling(event.Listener):  # type: ignore[misc]
+    """Tells when kernels begin (1) and end (-1) to be compiled, with all they call, in whatever package."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self.tell = tell
@@ -118,42 +113,25 @@ class _Compiling(_event.Listener):  # type: ignore[misc]
 
     def on_start(self, event: Any) -> None:
         """A function is compiled; nothing on disk did for it."""
-        if _ours(event):
-            self.depth += 1
-            if self.depth == 1:
-                self.tell(1)
+        self._change(event, 1)
 
     def on_end(self, event: Any) -> None:
         """It has been compiled."""
-        if _ours(event):
-            self.depth -= 1
-            if self.depth == 0:
-                self.tell(-1)
+        self._change(event, -1)
 
-
-def _ours(event: Any) -> bool:
-    """True of kernels that :func:`compiled` and :func:`inlined` made, in whatever package they are."""
-    return issubclass(event.data["dispatcher"]._compiler.pipeline_class, (KernelCompiler, PartCompiler))
-
-
-def on_compile(tell: Callable[[int], None]) -> None:
-    """Call ``tell`` with 1 when this process begins to compile a kernel, and with -1 at its end."""
-    _event.register("numba:compile", _Compiling(tell))
+    def _change(self, event: Any, by: int) -> None:
+        if issubclass(event.data["dispatcher"]._compiler.pipeline_class, KernelCompiler):
+            self.depth += by
+            if self.depth == max(by, 0):
+                self.tell(by)
 
 
 def on_first_compile(tell: Callable[[], None]) -> None:
     """Call ``tell`` when this process first compiles a kernel, as no machine code of it is kept yet."""
-    told: list[int] = []
-
-    def first(change: int) -> None:
-        if not told:
-            told.append(change)
-            tell()
-
-    on_compile(first)
+    once = functools.cache(tell)
+    event.register("numba:compile", _Compiling(lambda _: once()))
 
 
 def telling_of_each(tell: Callable[[int], None]) -> AbstractContextManager[None]:
-    """As :func:`on_compile`, for as long as the context is entered."""
-    found: AbstractContextManager[None] = _event.install_listener("numba:compile", _Compiling(tell))
-    return found
+    """Call ``tell`` with 1 when this process begins to compile a kernel, and with -1 at its end, within the context."""
+    return cast("AbstractContextManager[None]", event.install_listener("numba:compile", _Compiling(tell)))

@@ -19,10 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numba
-import numba.core.caching
+from numba.core import caching
 
-_caching: Any = numba.core.caching
 _TRIED = 10
 _GONE = (AttributeError, ImportError)
 """What unpickling raises where a class has another place by now; damage is found before."""
@@ -56,7 +54,7 @@ def note() -> str:
     return f"no folder for a cache can be written, machine code {where}; NUMBA_CACHE_DIR names a folder of your choice"
 
 
-class OwnFolder(_caching._CacheLocator):  # type: ignore[misc]
+class OwnFolder(caching._CacheLocator):  # type: ignore[misc]
     """The last of the places that are looked at: :func:`own_folder`."""
 
     def __init__(self, py_func: Callable[..., object], py_file: str, folder: Path) -> None:
@@ -90,11 +88,11 @@ class OwnFolder(_caching._CacheLocator):  # type: ignore[misc]
         return found
 
 
-class _Places(_caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = (*_caching.CacheImpl._locator_classes, OwnFolder)
+class _Places(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (*caching.CacheImpl._locator_classes, OwnFolder)
 
 
-class KeptFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
+class KeptFile(caching.IndexDataCacheFile):  # type: ignore[misc]
     """Index and machine code in files that say what they are of, and show damage."""
 
     def _head(self) -> bytes:
@@ -132,7 +130,7 @@ class KeptFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
             file.write(self._sealed(self._dump(data)))
 
 
-class _Kept(_caching.FunctionCache):  # type: ignore[misc]
+class _Kept(caching.FunctionCache):  # type: ignore[misc]
     _impl_class = _Places
 
     def __init__(self, py_func: Callable[..., object]) -> None:
@@ -151,4 +149,4 @@ def kept(function: Callable[..., object]) -> Any:
     try:
         return _Kept(function)
     except RuntimeError:  # of numba: "no locator available"
-        return _caching.NullCache()
+        return caching.NullCache()

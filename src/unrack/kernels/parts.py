@@ -18,32 +18,12 @@ from __future__ import annotations
 from functools import cached_property, reduce
 from typing import Any
 
-import numba.core.cgutils
-import numba.core.codegen
-import numba.core.compiler
-import numba.core.compiler_machinery
-import numba.core.ir
-import numba.core.ir_utils
-import numba.core.lowering
-import numba.core.typed_passes
-import numba.core.types
-import numba.experimental.structref
-import numba.np.arrayobj
+from numba.core import cgutils, codegen, compiler, compiler_machinery, ir, lowering, typed_passes, types
+from numba.core.ir_utils import get_definition, guard
+from numba.experimental import structref
+from numba.np import arrayobj
 
 from unrack.kernels import quick
-
-_arrays: Any = numba.np.arrayobj
-_cgutils: Any = numba.core.cgutils
-_codegen: Any = numba.core.codegen
-_compiler: Any = numba.core.compiler
-_machinery: Any = numba.core.compiler_machinery
-_ir: Any = numba.core.ir
-_definition: Any = numba.core.ir_utils.get_definition
-_guard: Any = numba.core.ir_utils.guard
-_lowering: Any = numba.core.lowering
-_passes: Any = numba.core.typed_passes
-_structref: Any = numba.experimental.structref
-_types: Any = numba.core.types
 
 _PASSING_ON = (
     "build_tuple", "cast", "exhaust_iter", "getiter", "iternext", "null", "pair_first", "pair_second", "phi", "undef",
@@ -55,30 +35,24 @@ _counted: dict[Any, bool] = {}
 
 def _holds_arrays(kind: Any) -> bool:
     """Whether values of a type hold arrays, or may."""
-    if isinstance(kind, _types.BaseTuple):
+    if isinstance(kind, types.BaseTuple):
         return any(map(_holds_arrays, kind.types))
-    return not isinstance(kind, _types.Number | _types.Boolean | _types.NoneType | _types.UnicodeType)
+    return not isinstance(kind, types.Number | types.Boolean | types.NoneType | types.UnicodeType)
 
 
 def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     """The same value, with arrays of which it is not said where they are counted."""
-    if isinstance(kind, _types.Array):
+    if isinstance(kind, types.Array):
         for name in ("meminfo", "parent"):
             at = _position(context, kind, name)
-            value = builder.insert_value(value, _cgutils.get_null_value(value.type.elements[at]), at)
+            value = builder.insert_value(value, cgutils.get_null_value(value.type.elements[at]), at)
         return value
-    if isinstance(kind, _types.BaseTuple):
+    if isinstance(kind, types.BaseTuple):
         for i, of in enumerate(kind.types):
             if _holds_arrays(of):
                 own = _uncounted(context, builder, of, builder.extract_value(value, i))
                 value = builder.insert_value(value, own, i)
     return value
-
-
-def _unsigned(kind: Any, given: Any) -> Any:
-    """The type of an index that counts from the front, unless it is a negative constant."""
-    backward = isinstance(given, _types.IntegerLiteral) and given.literal_value < 0
-    return _types.uintp if isinstance(kind, _types.Integer) and not backward else kind
 
 
 def _position(context: Any, kind: Any, name: str) -> int:
@@ -96,7 +70,7 @@ def _element(context: Any, builder: Any, kind: Any, array: Any, indices: list[An
     data = builder.extract_value(array, _position(context, kind, "data"))
     if kind.layout == "A":
         steps = [builder.mul(step, index) for step, index in zip(part("strides"), indices, strict=True)]
-        return _cgutils.pointer_add(builder, data, reduce(builder.add, steps))
+        return cgutils.pointer_add(builder, data, reduce(builder.add, steps))
     across = [*enumerate(indices)][:: 1 if kind.layout == "C" else -1]
     (_, at), lengths = across[0], part("shape") if kind.ndim > 1 else []
     for axis, index in across[1:]:
@@ -104,7 +78,7 @@ def _element(context: Any, builder: Any, kind: Any, array: Any, indices: list[An
     return builder.gep(data, [at])
 
 
-class _Lower(_lowering.Lower):  # type: ignore[misc]
+class _Lower(lowering.Lower):  # type: ignore[misc]
     """Numba's own, but for what is not counted, and in few instructions where numba writes dozens.
 
     Numba takes an array into pieces, in memory, and puts it together again for each element that it reads, and counts
@@ -123,7 +97,7 @@ class _Lower(_lowering.Lower):  # type: ignore[misc]
         """Variables with arrays that are others' alone, or parts of theirs, and so are not counted."""
         assigned: dict[str, list[Any]] = {}
         for block in self.func_ir.blocks.values() if self._keeps_nothing else ():
-            for inst in block.find_insts(_ir.Assign):
+            for inst in block.find_insts(ir.Assign):
                 if self._is_counted(self.typeof(inst.target.name)):
                     assigned.setdefault(inst.target.name, []).append(inst.value)
         others = set(assigned)
@@ -135,33 +109,33 @@ class _Lower(_lowering.Lower):  # type: ignore[misc]
         """Whether numba counts values of a type. Structs, which it would, are not."""
         if kind not in _counted:
             holds = self.context.data_model_manager[kind].contains_nrt_meminfo()
-            _counted[kind] = not isinstance(kind, _types.StructRef) and holds
+            _counted[kind] = not isinstance(kind, types.StructRef) and holds
         return _counted[kind]
 
     def _of_others(self, value: Any, others: set[str]) -> bool:
         """Whether what is assigned has arrays of the callers alone, where these variables have."""
-        if isinstance(value, _ir.Arg | _ir.Global | _ir.FreeVar | _ir.Const):
+        if isinstance(value, ir.Arg | ir.Global | ir.FreeVar | ir.Const):
             return True
-        if isinstance(value, _ir.Var):
+        if isinstance(value, ir.Var):
             return value.name in others
-        if not isinstance(value, _ir.Expr) or not self._passes_on(value):
+        if not isinstance(value, ir.Expr) or not self._passes_on(value):
             return False
         return all(var.name in others for var in value.list_vars() if self._is_counted(self.typeof(var.name)))
 
     def _passes_on(self, value: Any) -> bool:
         """Whether an expression makes no array of its own."""
         if value.op == "call":
-            return isinstance(self.typeof(value.func.name), _types.NamedTupleClass)
+            return isinstance(self.typeof(value.func.name), types.NamedTupleClass)
         if value.op == "getattr":
-            return isinstance(self.typeof(value.value.name), _types.StructRef | _types.BaseTuple)
+            return isinstance(self.typeof(value.value.name), types.StructRef | types.BaseTuple)
         if value.op not in ("getitem", "static_getitem"):
             return value.op in _PASSING_ON
         kind = self.typeof(value.value.name)
-        if isinstance(kind, _types.Array) and value.op == "getitem":
+        if isinstance(kind, types.Array) and value.op == "getitem":
             index = self.typeof(value.index.name)
-            parts = index.types if isinstance(index, _types.BaseTuple) else (index,)
-            return all(isinstance(part, _types.Integer | _types.SliceType) for part in parts)
-        return isinstance(kind, _types.Array | _types.BaseTuple)
+            parts = index.types if isinstance(index, types.BaseTuple) else (index,)
+            return all(isinstance(part, types.Integer | types.SliceType) for part in parts)
+        return isinstance(kind, types.Array | types.BaseTuple)
 
     def extract_function_arguments(self) -> Any:
         """The arguments."""
@@ -178,16 +152,16 @@ class _Lower(_lowering.Lower):  # type: ignore[misc]
         if expr.op not in ("getattr", "getiter", "iternext", "pair_first", "pair_second"):
             return super().lower_expr(resty, expr)
         builder, kind = self.builder, self.typeof(expr.value.name)
-        if expr.op == "getattr" and isinstance(kind, _types.StructRef) and self._keeps_nothing:
-            struct = _structref._Utils(self.context, builder, kind)
+        if expr.op == "getattr" and isinstance(kind, types.StructRef) and self._keeps_nothing:
+            struct = structref._Utils(self.context, builder, kind)
             value = getattr(struct.get_data_struct(self.loadvar(expr.value.name)), expr.attr)
             own = kind.field_dict[expr.attr]
             return self.context.cast(builder, _uncounted(self.context, builder, own, value), own, resty)
-        if expr.op == "getattr" and isinstance(kind, _types.Array) and expr.attr == "shape":
+        if expr.op == "getattr" and isinstance(kind, types.Array) and expr.attr == "shape":
             return builder.extract_value(self.loadvar(expr.value.name), _position(self.context, kind, "shape"))
-        if expr.op == "getiter" and kind == _types.range_state64_type and self._by_one(expr.value):
+        if expr.op == "getiter" and kind == types.range_state64_type and self._by_one(expr.value):
             return self._begun(resty, self.loadvar(expr.value.name))
-        if expr.op == "iternext" and kind == _types.range_iter64_type:
+        if expr.op == "iternext" and kind == types.range_iter64_type:
             return self._counted_on(resty, kind, self.loadvar(expr.value.name))
         if expr.op in ("pair_first", "pair_second") and not self._is_counted(kind):
             return builder.extract_value(self.loadvar(expr.value.name), int(expr.op == "pair_second"))
@@ -195,14 +169,14 @@ class _Lower(_lowering.Lower):  # type: ignore[misc]
 
     def _by_one(self, var: Any) -> bool:
         """Whether a range goes on by 1, as its call tells."""
-        call = _guard(_definition, self.func_ir, var)
-        return isinstance(call, _ir.Expr) and call.op == "call" and len(call.args) < 3 and not call.kws
+        call = guard(get_definition, self.func_ir, var)
+        return isinstance(call, ir.Expr) and call.op == "call" and len(call.args) < 3 and not call.kws
 
     def _begun(self, kind: Any, numbers: Any) -> Any:
         """An iterator, before the first number of a range by 1."""
         builder = self.builder
         start, stop, step = (builder.extract_value(numbers, i) for i in range(3))
-        at, left = (_cgutils.alloca_once(builder, start.type) for _ in range(2))
+        at, left = (cgutils.alloca_once(builder, start.type) for _ in range(2))
         builder.store(start, at)
         some = builder.icmp_signed(">", stop, start)
         builder.store(builder.select(some, builder.sub(stop, start), start.type(0)), left)
@@ -233,35 +207,35 @@ class _Lower(_lowering.Lower):  # type: ignore[misc]
         if where is None:
             return super().lower_getitem(resty, expr, value, index, signature)
         return self.context.cast(
-            self.builder, _arrays.load_item(self.context, self.builder, kind, where), kind.dtype, resty
+            self.builder, arrayobj.load_item(self.context, self.builder, kind, where), kind.dtype, resty
         )
 
     def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> Any:
         """An element of an array is set, or a part."""
         signature = self._from_the_front(signature, index_var)
         kind, given = self.typeof(target_var.name), self.typeof(value_var.name)
-        number = isinstance(given, _types.Number | _types.Boolean)
+        number = isinstance(given, types.Number | types.Boolean)
         where = self._where(kind, target_var, index_var, signature) if number else None
         if where is None:
             return super().lower_setitem(target_var, index_var, value_var, signature)
         value = self.context.cast(self.builder, self.loadvar(value_var.name), given, signature.args[2])
         value = self.context.cast(self.builder, value, signature.args[2], kind.dtype)
-        return _arrays.store_item(self.context, self.builder, kind, value, where)
+        return arrayobj.store_item(self.context, self.builder, kind, value, where)
 
     def _where(self, kind: Any, array: Any, index: Any, signature: Any) -> Any:
         """Where the element is that whole numbers from 0 on tell; nothing where it is left to numba."""
         if self.context.enable_boundscheck or not (
-            isinstance(kind, _types.Array) and isinstance(kind.dtype, _types.Number | _types.Boolean)
+            isinstance(kind, types.Array) and isinstance(kind.dtype, types.Number | types.Boolean)
         ):
             return None
         given, asked = self.typeof(index.name), signature.args[1]
-        several = isinstance(asked, _types.BaseTuple)
-        if (asked.types if several else (asked,)) != (_types.uintp,) * kind.ndim:
+        several = isinstance(asked, types.BaseTuple)
+        if (asked.types if several else (asked,)) != (types.uintp,) * kind.ndim:
             return None
         builder, value = self.builder, self.loadvar(index.name)
         values = [builder.extract_value(value, axis) for axis in range(kind.ndim)] if several else [value]
         indices = [
-            self.context.cast(builder, one, of, _types.uintp)
+            self.context.cast(builder, one, of, types.uintp)
             for one, of in zip(values, given.types if several else (given,), strict=True)
         ]
         return _element(self.context, builder, kind, self.loadvar(array.name), indices)
@@ -269,19 +243,26 @@ class _Lower(_lowering.Lower):  # type: ignore[misc]
     def _from_the_front(self, signature: Any, index: Any) -> Any:
         """The signature of an index into an array in which whole numbers count from the front alone."""
         array, asked = signature.args[0], signature.args[1]
-        if not isinstance(array, _types.Array):
+        if not isinstance(array, types.Array):
             return signature
         given = self.typeof(index.name)
-        parts, known = (asked.types, given.types) if isinstance(asked, _types.BaseTuple) else ((asked,), (given,))
-        front = [_unsigned(part, of) for part, of in zip(parts, known, strict=True)]
-        own = _types.Tuple(front) if isinstance(asked, _types.BaseTuple) else front[0]
+        parts, known = (asked.types, given.types) if isinstance(asked, types.BaseTuple) else ((asked,), (given,))
+        front = [
+            types.uintp if isinstance(part, types.Integer) and getattr(of, "literal_value", 0) >= 0 else part
+            for part, of in zip(parts, known, strict=True)
+        ]
+        own = types.Tuple(front) if isinstance(asked, types.BaseTuple) else front[0]
         return signature.replace(args=(array, own, *signature.args[2:]))
 
     def lower_inst(self, inst: Any) -> None:
         """A statement."""
-        self._uncounting = isinstance(inst, _ir.Assign) and inst.target.name in self._others
+        self._uncounting = isinstance(inst, ir.Assign) and inst.target.name in self._others
         super().lower_inst(inst)
         self._uncounting = False
+
+    def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
+        """A place for a variable, of which no debugger is told: for that numba has a module read to find its size."""
+        return cgutils.alloca_once(self.builder, lltype, name=name)
 
     def incref(self, typ: Any, val: Any) -> None:
         """One more holds it."""
@@ -299,8 +280,8 @@ class _Lower(_lowering.Lower):  # type: ignore[misc]
             super().delvar(name)
 
 
-@_machinery.register_pass(mutates_CFG=True, analysis_only=False)
-class _Lowering(_passes.BaseNativeLowering):  # type: ignore[misc]
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(typed_passes.BaseNativeLowering):  # type: ignore[misc]
     _name = "unrack_lowering"
 
     @property
@@ -309,20 +290,16 @@ class _Lowering(_passes.BaseNativeLowering):  # type: ignore[misc]
         return _Lower
 
 
-class KernelCompiler(_compiler.CompilerBase):  # type: ignore[misc]
+class KernelCompiler(compiler.CompilerBase):  # type: ignore[misc]
     """Numba's own compiler, but for what is not counted."""
 
     def define_pipelines(self) -> list[Any]:
         """The usual passes, with some in place of others."""
-        passes = _compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
-        instead = quick.INSTEAD | {_passes.NativeLowering: _Lowering}
+        passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        instead = quick.INSTEAD | {typed_passes.NativeLowering: _Lowering}
         passes.passes = [(instead.get(one, one), said) for one, said in passes.passes]
-        self.add_passes(passes)
         passes.finalize()
         return [passes]
-
-    def add_passes(self, passes: Any) -> None:
-        """None more."""
 
 
 class _NoEnvironment:
@@ -338,7 +315,7 @@ class _NoEnvironment:
         """Nothing: there is no machine code to tell."""
 
 
-class _PartLibrary(_codegen.JITCodeLibrary):  # type: ignore[misc]
+class _PartLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """The code of a part with that of the parts that it calls: linked, and neither optimised nor made to run."""
 
     @property
@@ -357,23 +334,25 @@ class _PartLibrary(_codegen.JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
-@_machinery.register_pass(mutates_CFG=False, analysis_only=True)
-class _IntoPart(_machinery.LoweringPass):  # type: ignore[misc]
+@compiler_machinery.register_pass(mutates_CFG=False, analysis_only=True)
+class _IntoPart(compiler_machinery.LoweringPass):  # type: ignore[misc]
     _name = "unrack_into_part"
 
     def __init__(self) -> None:
-        _machinery.LoweringPass.__init__(self)
+        compiler_machinery.LoweringPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
         """Make the library before anything is written into it."""
-        codegen = state.targetctx.codegen()
-        state.library = _PartLibrary(codegen, state.func_id.func_qualname)
+        state.library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         return False
 
 
 class PartCompiler(KernelCompiler):
     """The same for parts; their code goes into a library of theirs."""
 
-    def add_passes(self, passes: Any) -> None:
-        """One more."""
-        passes.add_pass_after(_IntoPart, _passes.AnnotateTypes)
+    def define_pipelines(self) -> list[Any]:
+        """One pass more."""
+        (passes,) = super().define_pipelines()
+        passes.add_pass_after(_IntoPart, typed_passes.AnnotateTypes)
+        passes.finalize()
+        return [passes]

@@ -14,35 +14,18 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
-import numba
-import numba.core.compiler_machinery
-import numba.core.ir
-import numba.core.postproc
-import numba.core.transforms
-import numba.core.typed_passes
-import numba.core.types
-import numba.core.types.functions
-import numba.core.untyped_passes
+from numba.core import compiler_machinery, config, ir, postproc, transforms, typed_passes, types, untyped_passes
+from numba.core.postproc import PostProcessor
+from numba.core.types.functions import Function
 
-_config: Any = numba.config
-_ir: Any = numba.core.ir
-_machinery: Any = numba.core.compiler_machinery
-_postproc: Any = numba.core.postproc
-_PostProcessor: Any = _postproc.PostProcessor
-_transforms: Any = numba.core.transforms
-_typed: Any = numba.core.typed_passes
-_types: Any = numba.core.types
-_Function: Any = numba.core.types.functions.Function
-_untyped: Any = numba.core.untyped_passes
-
-_process, _find = _PostProcessor.run, _Function.get_call_type
+_process, _find = PostProcessor.run, Function.get_call_type
 _found: dict[Any, tuple[Any, Any]] = {}
 """Function and types of its arguments → what numba found for them, kept while a process lives."""
-_SIMPLE = (_types.Number, _types.Boolean, _types.Literal, _types.Array)
+_SIMPLE = (types.Number, types.Boolean, types.Literal, types.Array)
 
 
 def _simple(kind: Any) -> bool:
-    return isinstance(kind, _SIMPLE) or (isinstance(kind, _types.BaseTuple) and all(map(_simple, kind.types)))
+    return isinstance(kind, _SIMPLE) or (isinstance(kind, types.BaseTuple) and all(map(_simple, kind.types)))
 
 
 def _get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
@@ -62,8 +45,8 @@ def _processed(self: Any, emit_dels: bool = False, extend_lifetimes: bool = Fals
     if self.func_ir.is_generator:
         _process(self, emit_dels, extend_lifetimes)
         return
-    self.func_ir.blocks = _transforms.canonicalize_cfg(self.func_ir.blocks)
-    self.func_ir.variable_lifetime = _postproc.VariableLifetime(self.func_ir.blocks)
+    self.func_ir.blocks = transforms.canonicalize_cfg(self.func_ir.blocks)
+    self.func_ir.variable_lifetime = postproc.VariableLifetime(self.func_ir.blocks)
     self.func_ir.generator_info = None
     if emit_dels:
         self._insert_var_dels(extend_lifetimes=extend_lifetimes)
@@ -72,17 +55,17 @@ def _processed(self: Any, emit_dels: bool = False, extend_lifetimes: bool = Fals
 @contextmanager
 def quickly() -> Iterator[None]:
     """Compile so; and with few optimisations unless ``NUMBA_OPT`` says how, which makes kernels that are as fast."""
-    usual, collecting = _config.OPT, gc.isenabled()
-    before = _PostProcessor.run, _Function.get_call_type  # a kernel that another one calls is compiled meanwhile
+    usual, collecting = config.OPT, gc.isenabled()
+    before = PostProcessor.run, Function.get_call_type  # a kernel that another one calls is compiled meanwhile
     if "NUMBA_OPT" not in os.environ:
-        _config.OPT = type(usual)(1)
-    _PostProcessor.run, _Function.get_call_type = _processed, _get_call_type
+        config.OPT = type(usual)(1)
+    PostProcessor.run, Function.get_call_type = _processed, _get_call_type
     gc.disable()
     try:
         yield
     finally:
-        _config.OPT = usual
-        _PostProcessor.run, _Function.get_call_type = before
+        config.OPT = usual
+        PostProcessor.run, Function.get_call_type = before
         if collecting:
             gc.enable()
 
@@ -95,7 +78,7 @@ def _where(needed: Callable[[Any], bool], usual: Any) -> Any:
 
     name = f"unrack_{usual._name}"
     kind = type(usual.__name__, (usual,), {"_name": name, "run_pass": run_pass})
-    return _machinery.register_pass(mutates_CFG=True, analysis_only=False)(kind)
+    return compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)(kind)
 
 
 def _has_functions(state: Any) -> bool:
@@ -105,17 +88,16 @@ def _has_functions(state: Any) -> bool:
 def _makes_arrays(state: Any) -> bool:
     """Whether an array is what an operator gives, or a call."""
     return any(
-        isinstance(inst.value, _ir.Expr)
+        isinstance(inst.value, ir.Expr)
         and inst.value.op in ("binop", "inplace_binop", "unary", "call")
-        and isinstance(state.typemap[inst.target.name], _types.Array)
+        and isinstance(state.typemap[inst.target.name], types.Array)
         for block in state.func_ir.blocks.values()
-        for inst in block.find_insts(_ir.Assign)
+        for inst in block.find_insts(ir.Assign)
     )
 
 
 INSTEAD: dict[Any, Any] = {
-    _untyped.InlineClosureLikes: _where(_has_functions, _untyped.InlineClosureLikes),
-    _untyped.MakeFunctionToJitFunction: _where(_has_functions, _untyped.MakeFunctionToJitFunction),
-    _typed.NopythonRewrites: _where(_makes_arrays, _typed.NopythonRewrites),
+    untyped_passes.InlineClosureLikes: _where(_has_functions, untyped_passes.InlineClosureLikes),
+    typed_passes.NopythonRewrites: _where(_makes_arrays, typed_passes.NopythonRewrites),
 }
 """Pass of numba → the pass in its place."""

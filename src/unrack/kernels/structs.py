@@ -9,21 +9,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import numba
-import numba.core.cgutils
-import numba.core.types
-import numba.experimental.structref
-import numba.extending
+from numba import config
+from numba.core import cgutils, types
+from numba.experimental import structref
 from numba.experimental.jitclass.base import imp_dtor
+from numba.extending import intrinsic
 
 from unrack.jit import compiled
-
-_types: Any = numba.core.types
-_structref: Any = numba.experimental.structref
-_imp_dtor: Any = imp_dtor
-_extending: Any = numba.extending
-_cgutils: Any = numba.core.cgutils
-_config: Any = numba.config
 
 
 class InKernels:
@@ -32,7 +24,7 @@ class InKernels:
     @property
     def kernel(self) -> Any:
         """A struct with the same arrays; where nothing is compiled, the tuple."""
-        if _config.DISABLE_JIT:
+        if config.DISABLE_JIT:
             return self
         found = self.__dict__.get("_kernel")
         if found is None:
@@ -45,8 +37,8 @@ class InKernels:
         return type(self), tuple(values)
 
 
-@_structref.register
-class StructType(_types.StructRef):  # type: ignore[misc]
+@structref.register
+class StructType(types.StructRef):  # type: ignore[misc]
     """Of a struct."""
 
     def __init__(self, fields: Any) -> None:
@@ -55,10 +47,10 @@ class StructType(_types.StructRef):  # type: ignore[misc]
 
     def preprocess_fields(self, fields: Any) -> Any:
         """Types of values, not of constants."""
-        return tuple((name, _types.unliteral(kind)) for name, kind in fields)
+        return tuple((name, types.unliteral(kind)) for name, kind in fields)
 
 
-class Struct(_structref.StructRefProxy):  # type: ignore[misc]
+class Struct(structref.StructRefProxy):  # type: ignore[misc]
     """The arrays as one thing."""
 
     def __deepcopy__(self, memo: Any) -> Struct:
@@ -66,24 +58,24 @@ class Struct(_structref.StructRefProxy):  # type: ignore[misc]
         return self
 
 
-_structref.define_boxing(StructType, Struct)
+structref.define_boxing(StructType, Struct)
 
 
-@_extending.intrinsic  # type: ignore[untyped-decorator]
+@intrinsic  # type: ignore[untyped-decorator]
 def _filled(typing: Any, arrays: Any) -> Any:
     """A struct with the fields of a named tuple."""
     kind = StructType(zip(arrays.fields, arrays.types, strict=True))
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         payload = context.data_model_manager[kind.get_data_type()].get_value_type()
-        size = context.get_constant(_types.uintp, context.get_abi_sizeof(payload))
-        ends = _imp_dtor(context, builder.module, kind)
+        size = context.get_constant(types.uintp, context.get_abi_sizeof(payload))
+        ends = imp_dtor(context, builder.module, kind)
         meminfo = context.nrt.meminfo_alloc_dtor(builder, size, ends)
         data = builder.bitcast(context.nrt.meminfo_data(builder, meminfo), payload.as_pointer())
-        builder.store(_cgutils.get_null_value(payload), data)
+        builder.store(cgutils.get_null_value(payload), data)
         made = context.make_helper(builder, kind)
         made.meminfo = meminfo
-        values = _cgutils.create_struct_proxy(kind.get_data_type())(context, builder, ref=data)
+        values = cgutils.create_struct_proxy(kind.get_data_type())(context, builder, ref=data)
         for i, (name, of) in enumerate(kind.field_dict.items()):
             value = builder.extract_value(args[0], i)
             context.nrt.incref(builder, of, value)
