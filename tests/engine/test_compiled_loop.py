@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_worlds import J, S, clusters, job_lists, table
-from tries import draws
+from tries import draws, some
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -96,7 +96,7 @@ def test_both_loops_give_the_same_run_on_random_worlds(policy: str, ties: str, s
         assert both[0] == both[1]
 
     check()
-    assert len(stretches) >= 30  # a plan waits for its first job of several cores
+    assert len(stretches) >= some(40) * 3 // 4  # a plan waits for its first job of several cores
 
 
 @pytest.mark.parametrize("ties", list(Ties))
