@@ -11,6 +11,7 @@ from tries import draws
 
 from unrack.core import Core
 from unrack.events import Round, Submitted
+from unrack.policy.around.around import decided
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
 from unrack.policy.placement.mixed import OF_DEVICES, Mixed
@@ -113,6 +114,27 @@ def test_whoever_is_first_in_the_queue_starts_by_when_it_was_promised(world: Wor
     begun = dict(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True))
     for job, promise in promised.items():
         assert begun.get(job, NEVER_US) <= promise, f"job {job} was to start at {promise},  and did at {begun.get(job)}"
+
+
+def test_what_a_list_would_start_on_a_draft_is_what_all_of_its_steps_start() -> None:
+    said: dict[int, set[int]] = {}
+
+    class Foreseen(ListScheduler):
+        def decide(self, view: View, memory: ListNotes, now: int) -> tuple[list[Decision], ListNotes]:
+            if now not in said:
+                plain = ListScheduler(backfill="any")
+                found, _ = decided(plain, view, plain.begin(view), now)
+                said[now] = {one.lease.job for one in found if isinstance(one, Start)}
+            return super().decide(view, memory, now)
+
+    for seed in range(3):
+        said.clear()
+        log = play(crowd(seed), Foreseen(backfill="any")).log
+        begun: dict[int, set[int]] = {}
+        for job, at in zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True):
+            begun.setdefault(at, set()).add(job)
+        assert max(map(len, begun.values())) > 1
+        assert {at: jobs for at, jobs in said.items() if jobs} == begun
 
 
 def test_while_no_job_asks_for_devices_nothing_is_chosen() -> None:
