@@ -101,6 +101,15 @@ class _Pickler(pickle.Pickler):
         return self._key_of(obj) if self._key_of is not None and isinstance(obj, SHARED) else None
 
 
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, payload: bytes, found: Callable[[str], Any]) -> None:
+        super().__init__(io.BytesIO(payload))
+        self._found = found
+
+    def persistent_load(self, key: str) -> Any:
+        return self._found(key)
+
+
 def _pickled(thing: object, key_of: Callable[[object], str] | None = None) -> bytes:
     stream = io.BytesIO()
     _Pickler(stream, key_of).dump(thing)
@@ -109,7 +118,5 @@ def _pickled(thing: object, key_of: Callable[[object], str] | None = None) -> by
 
 def unpacked(packed: Packed, found: Callable[[str], Any]) -> tuple[Any, tuple[Any, ...]]:
     """The work and items of a task, on the side that works; ``found`` gives an input by its key."""
-    reader = pickle.Unpickler(io.BytesIO(packed.payload))
-    reader.persistent_load = found  # type: ignore[method-assign]
-    work, items = reader.load()
+    work, items = _Unpickler(packed.payload, found).load()
     return work, items
