@@ -2,30 +2,17 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from typing import Any
 
+import job_lists as lists
 import numpy as np
-import pod_lists as lists
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tries import draws
+from job_lists import asked, read
 
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.readers import read_trace
-from unrack.workload.formats.source import Source
 from unrack.workload.formats.writers import write_trace
-from unrack.workload.job import Workload
 
 S = 1_000_000
-
-
-def read(text: str, **options: Any) -> Workload:
-    return read_trace(Source("list.csv", text.encode()), **options)
-
-
-def asked(made: Workload, quantity: str) -> list[int]:
-    return made.jobs.devices["gpus", quantity].tolist()
 
 
 def test_pods_run_from_their_start_to_their_deletion() -> None:
@@ -79,24 +66,6 @@ def test_a_pod_that_ends_before_it_starts_is_refused(row: str, field: str) -> No
     assert (caught.value.line, caught.value.field) == (5, field)
 
 
-@pytest.mark.parametrize(
-    ("text", "lacking"),
-    [(lists.PODS, "gpu_milli"), (lists.PODS, "memory_mib")],
-)
-def test_a_list_that_lacks_a_column_is_refused_by_its_name(text: str, lacking: str) -> None:
-    with pytest.raises(TraceError, match=f"column {lacking}: got no such column"):
-        read(text.replace(lacking, "other", 1))
-
-
-@pytest.mark.parametrize(
-    ("text", "options"),
-    [(lists.PODS, {"cpu": "half", "run": 1}), (lists.PODS, {"run": "soon"}), (lists.PODS, {"run": True})],
-)  # fmt: skip
-def test_options_are_checked(text: str, options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="option " + next(iter(options))):
-        read(text, **options)
-
-
 def test_lists_may_be_packed_and_written_as_any_table(tmp_path: Path) -> None:
     (tmp_path / "pods.csv.gz").write_bytes(gzip.compress(lists.TIMED.encode()))
     made = read_trace(tmp_path / "pods.csv.gz")
@@ -105,18 +74,3 @@ def test_lists_may_be_packed_and_written_as_any_table(tmp_path: Path) -> None:
     for key, amounts in made.jobs.devices.items():
         assert np.array_equal(again.jobs.devices[key], amounts), key
     assert again.jobs.extra["gpu_models"].to_list() == made.jobs.extra["gpu_models"].to_list()
-
-
-@draws(60)
-@given(st.sampled_from([lists.PODS, lists.TIMED]), st.data())
-def test_a_mutated_list_is_read_or_refused_in_words(text: str, data: st.DataObject) -> None:
-    for _ in range(data.draw(st.integers(1, 3))):
-        start = data.draw(st.integers(0, len(text)))
-        end = min(len(text), start + data.draw(st.integers(0, 5)))
-        odd = st.sampled_from([",", "\n", "-", ".", "e", "nan", "9" * 25, '"', "", "é"])
-        text = text[:start] + data.draw(odd) + text[end:]
-    try:
-        made = read(text) if text.strip() else None
-    except InputError:
-        return
-    assert made is None or len(made) == made.intake.kept

@@ -2,28 +2,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import job_lists as lists
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tries import draws
+from job_lists import asked, read
 
 from unrack.cli import main as command
 from unrack.errors import InputError, TraceError
 from unrack.study.input.file import WorkloadTable
 from unrack.study.input.inputs import Document, make_workload
-from unrack.workload.formats.readers import read_trace
-from unrack.workload.formats.source import Source
 from unrack.workload.job import Workload
 from unrack_papers.workloads.measured_times import read_times
 
 S = 1_000_000
-
-
-def read(text: str, **options: Any) -> Workload:
-    return read_trace(Source("list.csv", text.encode()), **options)
 
 
 @pytest.fixture
@@ -35,10 +26,6 @@ def times(tmp_path: Path) -> str:
 
 def apps(made: Workload) -> list[str]:
     return [made.jobs.app_names[code] for code in made.jobs.app]
-
-
-def asked(made: Workload, quantity: str) -> list[int]:
-    return made.jobs.devices["gpus", quantity].tolist()
 
 
 def test_training_jobs_run_for_their_best_time_alone(times: str) -> None:
@@ -137,40 +124,6 @@ def test_a_philly_job_that_cannot_be_is_refused_with_line_and_column(row: str, f
     with pytest.raises(TraceError) as caught:
         read(lists.PHILLY + row + "\n", strict=True)
     assert (caught.value.line, caught.value.field) == (6, field)
-
-
-@pytest.mark.parametrize(
-    ("text", "lacking"),
-    [(lists.MINSKY, "memory_gb"), (lists.PHILLY, "duration")],
-)
-def test_a_list_that_lacks_a_column_is_refused_by_its_name(text: str, lacking: str, times: str) -> None:
-    options = {"profiles": times} if text is lists.MINSKY else {}
-    with pytest.raises(TraceError, match=f"column {lacking}: got no such column"):
-        read(text.replace(lacking, "other", 1), **options)
-
-
-@pytest.mark.parametrize(
-    ("text", "options"),
-    [(lists.PHILLY, {"gpus_per_node": 0}), (lists.PHILLY, {"cores_per_gpu": -1}), (lists.MINSKY, {"profiles": 3})],
-)  # fmt: skip
-def test_options_are_checked(text: str, options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="option " + next(iter(options))):
-        read(text, **options)
-
-
-@draws(60)
-@given(st.sampled_from([lists.MINSKY, lists.PHILLY]), st.data())
-def test_a_mutated_list_is_read_or_refused_in_words(text: str, data: st.DataObject) -> None:
-    for _ in range(data.draw(st.integers(1, 3))):
-        start = data.draw(st.integers(0, len(text)))
-        end = min(len(text), start + data.draw(st.integers(0, 5)))
-        odd = st.sampled_from([",", "\n", "-", ".", "e", "nan", "9" * 25, '"', "", "é"])
-        text = text[:start] + data.draw(odd) + text[end:]
-    try:
-        made = read(text) if text.strip() else None
-    except InputError:
-        return
-    assert made is None or len(made) == made.intake.kept
 
 
 def call(*words: str, monkeypatch: pytest.MonkeyPatch) -> int:

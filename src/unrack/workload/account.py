@@ -9,12 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from unrack.resources.gpus.columns import WHOLE
+from unrack.resources.gpus.columns import GPUS, WHOLE
 from unrack.units import SECOND_US
 from unrack.workload.formats.rules import RULES
 from unrack.workload.generate.memory import BAND_GB
 from unrack.workload.job import JobTable, Workload
-from unrack.workload.resample import GPUS
 from unrack.workload.tier_asks import NO_CEILING
 
 MODELS = "gpu_models"

@@ -21,13 +21,11 @@ from pydantic import Field
 from unrack.errors import InputError
 from unrack.kernels.arrays import Ints
 from unrack.resources.checked import Strict
-from unrack.resources.gpus.columns import WHOLE
+from unrack.resources.gpus.columns import GPUS, WHOLE
 from unrack.units import SECOND_US
 from unrack.workload.generate.distributions import Positive
 from unrack.workload.job import JobTable, Workload
 
-GPUS = "gpus"
-"""The resource of which jobs ask for whole ones, or for parts."""
 DRAWN_FROM = "drawn_from"
 """The column, carried along, with the id of the job of the list."""
 

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from unrack.resources.gpus import GPUS
 from unrack.workload.formats import DEVICE, MOST, Locator, Source, carried, csv_frame, numbers, refuse, whole
 
-GPUS = "gpus"
-"""The resource of which these lists ask for quantities, per task: ``gpus.count``, ``gpus.milli`` and so on."""
 TOGETHER = 1
 """The value of ``gpus.together`` for a job that must be on one machine."""
-UTILITY = 10_000
-"""What ``gpus.min_utility`` has for a utility of 1."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import polars as pl
 
 from unrack import Workload
 from unrack.errors import InputError
+from unrack.resources.gpus import UTILITY_PARTS
 from unrack.workload.formats import (
     Source,
     Tally,
@@ -31,7 +32,7 @@ from unrack.workload.formats import (
     typed,
     workload,
 )
-from unrack_papers.workloads.fields import TOGETHER, UTILITY, Fields, asked
+from unrack_papers.workloads.fields import TOGETHER, Fields, asked
 from unrack_papers.workloads.measured_times import MeasuredTimes, app_names, read_times
 
 GIVEAWAY = ("application", "batch_size", "minimal_utility")
@@ -85,7 +86,7 @@ def read_minsky(path: str | os.PathLike[str] | Source, *, profiles: str | None =
         amounts(fields.number("memory_gb"), "memory_gb", fields.at, memory_unit_mb("GB")).alias("memory_mb"),
         pl.Series("app", apps, dtype=pl.String),
         gpus.alias(asked("count")),
-        amounts(utility, "minimal_utility", fields.at, Fraction(UTILITY)).alias(asked("min_utility")),
+        amounts(utility, "minimal_utility", fields.at, Fraction(UTILITY_PARTS)).alias(asked("min_utility")),
         pl.Series(asked("together"), np.full(len(gpus), TOGETHER, np.int64)),
         *fields.rest(_NEEDED),
     ])  # fmt: skip

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from unrack import Workload
 from unrack.errors import InputError
-from unrack.resources.gpus import app_name
+from unrack.resources.gpus import GPUS, UTILITY_PARTS, app_name
 from unrack.workload import Intake, job_table
 from unrack.workload.formats import MOST, MOST_MB
 from unrack.workload.generate import as_us, gap_s, numbers_from, upward
-from unrack_papers.workloads.fields import GPUS, TOGETHER, UTILITY
+from unrack_papers.workloads.fields import TOGETHER
 from unrack_papers.workloads.measured_times import read_times
 from unrack_papers.workloads.minsky import NEAREST
 from unrack_papers.workloads.training_spec import TrainingSpec
@@ -93,7 +93,7 @@ def generate_training(
         devices={
             (GPUS, "count"): gpus,
             (GPUS, "together"): np.full(count, TOGETHER, np.int64),
-            (GPUS, "min_utility"): upward(utility * UTILITY, 0, UTILITY, "min_utility"),
+            (GPUS, "min_utility"): upward(utility * UTILITY_PARTS, 0, UTILITY_PARTS, "min_utility"),
         },
     )
     intake = Intake(f"generated, seed {seed}", "generated", count, count, changed=changed, header=header)

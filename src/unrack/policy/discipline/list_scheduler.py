@@ -196,7 +196,10 @@ class ListScheduler(AnyResource):
         easy, unlike = self.backfill == "easy", memory.alike > view.equal_cores()
         in_vain = memory.chosen and memory.in_vain(view, newest, choices, now)
         fits = not in_vain and view.cores_asked(newest) <= view.free_cores
-        return nothing_new(easy, True, False, newest, last_job, fits, unlike, easy and view.first_end_us <= now)
+        return nothing_new(
+            easy=easy, complete=True, released=False, newest=newest, last_job=last_job, fits=fits, unlike=unlike,
+            overdue=easy and view.first_end_us <= now,
+        )  # fmt: skip
 
     def next_round(self, view: View, memory: ListNotes, now: int) -> int | None:
         """When time alone gives one that was tried a place, or puts another first that may have one.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from unrack.public import lazily
 
 if TYPE_CHECKING:
+    from unrack.resources.gpus.columns import GPUS as GPUS
     from unrack.resources.gpus.columns import UTILITY_PARTS as UTILITY_PARTS
     from unrack.resources.gpus.columns import WHOLE as WHOLE
     from unrack.resources.gpus.machines.drawing import draw as draw

@@ -17,6 +17,8 @@ from unrack.resources.gpus.machines.machine import BEYOND, Machine, tree
 from unrack.resources.gpus.machines.reading.from_file import machine_from
 from unrack.resources.gpus.machines.reading.read import read_machine
 
+GPUS = "gpus"
+"""The resource, of which jobs ask for the quantities."""
 WHOLE = 1000
 """Parts of a GPU: a job may ask for so many of them."""
 QUANTITIES = ("count", "milli", "slices", "together", "apart", "min_utility", "graph", "weight")
@@ -33,6 +35,7 @@ GRAPHS = ("complete", "ring", "tree", "pairs")
 """Communication graphs: all with all; round in a ring; along a tree; two by two. Which GPU is where in a
 ring, tree or pair is chosen as the libraries that use them do: at least distance."""
 UTILITY_PARTS = 10_000
+"""What ``min_utility`` is for a utility of 1."""
 
 
 class Ask(NamedTuple):

@@ -13,7 +13,16 @@ import polars as pl
 from unrack.kernels.arrays import Floats, Ints
 from unrack.resources.contract import Installed, Nodes, Speeds, UsualResource
 from unrack.resources.gpus.choice import Neighbours, terms, utility_of
-from unrack.resources.gpus.columns import MIN_UTILITY, QUANTITIES, UTILITY_PARTS, WHOLE, ask_of, machine_of, read_keys
+from unrack.resources.gpus.columns import (
+    GPUS,
+    MIN_UTILITY,
+    QUANTITIES,
+    UTILITY_PARTS,
+    WHOLE,
+    ask_of,
+    machine_of,
+    read_keys,
+)
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation import fragmentation_steps, undivided_gpus
 from unrack.resources.use import COLOURS, PIECES, Kept, Measured, Metric, Table, framed, picture, rows_by_policy
@@ -157,7 +166,7 @@ MEASURES = (
 class GpuResource(UsualResource):
     """See :class:`unrack.resources.contract.Resource`."""
 
-    name = "gpus"
+    name = GPUS
     title = "GPUs and how they are connected"
     metrics = MEASURES
 

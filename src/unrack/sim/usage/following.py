@@ -140,7 +140,8 @@ class Following:
         """A job is stopped, and so much of its work is lost, for the one that lacks memory now."""
         kernel, grower = self.kernel, self._grower
         lease = kernel.running[grower][1]
-        lacks_mb = lacking_mb(lease.rows.copy(), loans_of(lease.borrowed), self.use.needed(grower).mb)
+        rows = lease.rows.copy()  # the log's cannot be written to, which is another type for a kernel
+        lacks_mb = lacking_mb(rows, loans_of(lease.borrowed), self.use.needed(grower).mb)
         why = MemoryStop(reason, str(kernel.jobs.ids[grower]), lacks_mb, lost_us)
         kernel.recorder.memory_stops[len(kernel.recorder.job)] = why
 

@@ -35,12 +35,15 @@ class Shelf(dict[str, V]):
         """Put a value last."""
         self[key], self.sizes[key] = value, size
 
-    def trim(self, needed: tuple[str, ...]) -> None:
-        """Drop the oldest beyond the limit, but nothing that is needed."""
-        for key in [key for key in self if key not in needed]:
-            if sum(self.sizes.values()) <= KEPT_BYTES:
-                return
-            del self[key], self.sizes[key]
+    def trim(self, needed: tuple[str, ...]) -> bool:
+        """Drop the oldest beyond the limit, but nothing that is needed; whether any were dropped."""
+        count, total = len(self), sum(self.sizes.values())
+        for key in [key for key in self if key not in needed] if total > KEPT_BYTES else ():
+            if total <= KEPT_BYTES:
+                break
+            total -= self.sizes.pop(key)
+            del self[key]
+        return len(self) < count
 
 
 class Packed(NamedTuple):
@@ -74,8 +77,8 @@ class Packer:
             return key
 
         packed = Packed(_pickled((task.work, task.items), key_of), len(task.items), tuple(keys))
-        self.contents.trim(packed.keys)
-        self._known = {number: known for number, known in self._known.items() if known[1] in self.contents}
+        if self.contents.trim(packed.keys):
+            self._known = {number: known for number, known in self._known.items() if known[1] in self.contents}
         return packed
 
     def _key_of(self, thing: object) -> str:
