@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Where no bytecode may be written, each process compiles all that it imports anew: 4 s.
+unexport PYTHONDONTWRITEBYTECODE
+
 # What is linted as prose.
 PROSE := $(wildcard docs/*.md docs/decisions/*.md docs/papers/*.md docs/tutorials/*.md *.md papers/*.md)
 
