@@ -13,6 +13,7 @@ from unrack.resources.gpus.choice import Neighbours, gpus_at, interference, memb
 from unrack.resources.gpus.columns import WHOLE, Gpus
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.places import AMOUNT, PLACE
+from unrack.sealed import shown
 from unrack.view import View
 from unrack.workload.job import JobTable
 
@@ -34,8 +35,8 @@ class GpuSpeeds:
 
     def __init__(self, cluster: Cluster, fleet: Fleet, jobs: JobTable) -> None:
         self._fleet = fleet
-        self._part = next(part for part in cluster.places.parts if part.installed is fleet)
-        self._at = self._part.places
+        self._at = next(part.places for part in cluster.places.parts if part.installed is fleet)
+        self._first, self._node_of = self._at.start, fleet.node
         self._profile = rows_of(fleet, jobs)
         self._apart, self._beside = fleet.profiles.tables
 
@@ -49,31 +50,20 @@ class GpuSpeeds:
 
     def touched(self, view: View, lease: Lease) -> Ints:
         """int64[k]: the job of the lease, and all that have GPUs to themselves on its machines."""
-        claims = self._part.own(lease.claims)
-        if not len(claims):
-            return np.empty(0, np.int64)
-        first, own = self._fleet.gpus.first, np.array([lease.job] * int(view.status[lease.job] == RUNNING), np.int64)
-        holders = self._peers(view).holders
-        found = [own]
-        for node in np.unique(self._fleet.node[claims[:, PLACE]]).tolist():
-            here = slice(first[node], first[node + 1])
-            found.append(holders[1, here][holders[0, here] == 1])
-        return np.unique(np.concatenate(found))
+        own = lease.job if view.status[lease.job] == RUNNING else -1
+        peers, claims = self._peers(view), shown(lease.claims)
+        return np.unique(on_machines(self._fleet.gpus, peers, claims, self._first, self._node_of, own))
 
     def speeds(self, view: View, jobs: Ints) -> Floats:
         """float64[jobs]: their speeds now."""
-        return np.array([self._speed(view, view.lease(job)) for job in jobs.tolist()], np.float64)
+        seen = view.columns.claimed
+        assert seen is not None
+        peers, held = self._peers(view), (seen.rows, seen.held_at)
+        return speeds_of(self._fleet.gpus, peers, self._apart, jobs, *held, self._first, self._node_of)
 
     def feels(self, before: Lease, after: Lease) -> bool:
         """Whether it claims other GPUs."""
         return not np.array_equal(before.claims, after.claims)
-
-    def _speed(self, view: View, lease: Lease) -> float:
-        claims = self._part.own(lease.claims)
-        if not len(claims):
-            return 1.0
-        peers = self._peers(view)
-        return float(gpu_speed(self._fleet.gpus, peers, self._apart, lease.job, claims, self._fleet.node))
 
     def _peers(self, view: View) -> Neighbours:
         seen = view.columns.claimed
@@ -82,19 +72,58 @@ class GpuSpeeds:
 
 
 @compiled
-def gpu_speed(gpus: Gpus, peers: Neighbours, apart: Floats, job: int, claims: Ints, node_of: Ints) -> float:
-    """The speed of a job on what it claims; ``apart`` as in :attr:`unrack.resources.gpus.profiles.Profiles.tables`."""
+def on_machines(gpus: Gpus, peers: Neighbours, claims: Ints, first: int, node_of: Ints, own: int) -> Ints:
+    """int64[k]: jobs that have GPUs to themselves on machines where some are claimed; and ``own``, unless it is -1."""
+    found, count = np.empty(node_of.shape[0] + 1, np.int64), 0
+    last = -1
+    for row in range(claims.shape[0]):
+        place = claims[row, PLACE] - first
+        if 0 <= place < node_of.shape[0] and node_of[place] != last:
+            if own >= 0 and last < 0:
+                found[count] = own
+                count += 1
+            last = node_of[place]
+            for here in range(gpus.first[last], gpus.first[last + 1]):
+                if peers.holders[0, here] == 1:
+                    found[count] = peers.holders[1, here]
+                    count += 1
+    return found[:count]
+
+
+@compiled
+def speeds_of(
+    gpus: Gpus, peers: Neighbours, apart: Floats, jobs: Ints, claims: Ints, held_at: Ints, first: int, node_of: Ints
+) -> Floats:
+    """float64[jobs]: speeds on what jobs claim; ``apart`` as in :attr:`unrack.resources.gpus.profiles.Profiles.tables`.
+
+    ``claims`` and ``held_at``: as :attr:`unrack.ledger.claims.Claimed.rows` has them.
+    """
+    found = np.ones(jobs.shape[0])
+    for i in range(jobs.shape[0]):
+        row, end = held_at[0, jobs[i]], held_at[0, jobs[i]] + held_at[1, jobs[i]]
+        while row < end and claims[row, PLACE] < first:
+            row += 1
+        while row < end and claims[end - 1, PLACE] >= first + node_of.shape[0]:
+            end -= 1
+        if row < end:
+            found[i] = gpu_speed(gpus, peers, apart, jobs[i], claims[row:end], first, node_of)
+    return found
+
+
+@inlined
+def gpu_speed(gpus: Gpus, peers: Neighbours, apart: Floats, job: int, claims: Ints, at: int, node_of: Ints) -> float:
+    """The speed of a job on what it claims of the GPUs, which are counted from ``at`` on."""
     profile, count = peers.profile[job], claims.shape[0]
     worst, first_node, first_socket, several = 1.0, -1, -1, False
     row, at_one = 0, 0
     while row < count:
-        node, sockets = node_of[claims[row, PLACE]], 0
+        node, sockets = node_of[claims[row, PLACE] - at], 0
         kind = gpus.kind[node]
         at_one = max(at_one, most_at_a_socket(gpus, kind))
-        while row < count and node_of[claims[row, PLACE]] == node:
+        while row < count and node_of[claims[row, PLACE] - at] == node:
             if gpus.slices[kind] or claims[row, AMOUNT] < WHOLE:
                 return 1.0
-            socket = gpus.socket[kind, claims[row, PLACE] - gpus.first[node]]
+            socket = gpus.socket[kind, claims[row, PLACE] - at - gpus.first[node]]
             sockets |= 1 << socket
             if first_node < 0:
                 first_node, first_socket = node, socket
