@@ -335,19 +335,20 @@ def lending_nodes(log: RunLog, times_us: Ints) -> Ints:
     the loans and in the placements on nodes that ever lend, node by node. ``times_us``: int64[times], rising,
     different, among them every start and every end of a span.
     """
-    lender = log.loans[:, LENDER]
-    lenders, busy = np.unique(lender), log.rows[:, CORES] > 0
-    first, nodes = (log.rows[:, column].astype(np.int64) for column in (FIRST, NODES))
-    low = np.searchsorted(lenders, first)
-    row, host = each_of(low, np.where(busy, np.searchsorted(lenders, first + nodes) - low, 0))
+    lender, found = log.loans[:, LENDER], np.zeros((2, len(times_us)), np.int64)
+    busy, first, nodes = log.rows[:, CORES] > 0, *(log.rows[:, column].astype(np.int64) for column in (FIRST, NODES))
     of_loan, of_row = (
         np.repeat(np.arange(len(bound) - 1), np.diff(bound)) for bound in (log.span_loans, log.span_rows)
     )
-    span = np.concatenate([of_loan, of_row[row]])
-    is_loan = np.repeat([1, 0], [len(lender), len(host)])
-    _, when, (lends, computes) = levels(
-        np.concatenate([lender, lenders[host]]), log.span_start_us[span], log.span_end_us[span],
-        np.stack([is_loan, 1 - is_loan]),
-    )  # fmt: skip
-    at, sides = np.searchsorted(times_us, when), (lends > 0, (lends > 0) & (computes == 0))
-    return np.stack([summed_at(len(times_us), (at, np.diff(is_so.astype(np.int64), prepend=0))) for is_so in sides])
+    for lenders in np.array_split(np.unique(lender), 1 + len(log.rows) // 2**18):  # some at a time, to use less memory
+        loan, low = np.flatnonzero(np.isin(lender, lenders)), np.searchsorted(lenders, first)
+        row, host = each_of(low, np.where(busy, np.searchsorted(lenders, first + nodes) - low, 0))
+        span, is_loan = np.concatenate([of_loan[loan], of_row[row]]), np.repeat([1, 0], [len(loan), len(host)])
+        _, when, (lends, computes) = levels(
+            np.concatenate([lender[loan], lenders[host]]), log.span_start_us[span], log.span_end_us[span],
+            np.stack([is_loan, 1 - is_loan]),
+        )  # fmt: skip
+        at = np.searchsorted(times_us, when)
+        for count, is_so in zip(found, (lends > 0, (lends > 0) & (computes == 0)), strict=True):
+            count += summed_at(len(times_us), (at, np.diff(is_so.astype(np.int64), prepend=0)))
+    return found
