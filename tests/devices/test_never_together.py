@@ -1,4 +1,4 @@
-"""A job that no empty cluster could hold is turned away, also if it is only all that it asks together that is too much."""
+"""A job that no empty cluster could hold is turned away, also if only all that it asks together is too much."""
 
 from __future__ import annotations
 
