@@ -117,12 +117,12 @@ class Admission:
         names = [key for key in jobs.devices if key[0] in unlike or (told and key[0] not in places)]
         others = [jobs.devices[key] for key in names]
         where = np.zeros(len(jobs), np.int64) if site is None else site
-        kinds = {kind: np.any([jobs.devices[key] > 0 for key in names if key[0] == kind], axis=0) for kind, _ in names}
-        several_kinds = (where > 0) + sum(kinds.values(), np.zeros(len(jobs), np.int64)) > 1
-        attached = [asked for kind, asked in kinds.items() if kind not in places]
+        asked = np.stack([where, *others]) > 0
+        several_asked = asked.sum(axis=0) > 1
+        attached = [amounts for (kind, _), amounts in zip(names, asked[1:], strict=True) if kind not in places]
         gangs = (jobs.tasks > 1) & np.any(attached or [False], axis=0)
         fixed = True if least is None else least.tasks == jobs.tasks
-        rows = np.flatnonzero(fixed & ((several_kinds | gangs) if told else several_kinds & (where > 0)))
+        rows = np.flatnonzero(fixed & ((several_asked | gangs) if told else several_asked & (where > 0)))
         if not len(rows):
             return {}
         several = [n for n in np.unique(where[rows]).tolist() if n and places["site"].choices(np.array([n]))]
