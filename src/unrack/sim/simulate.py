@@ -10,6 +10,7 @@ from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import InputError, check_kinds
 from unrack.kernels.arrays import Ints
+from unrack.ledger.changing.sizes import Sizes
 from unrack.policy.around.around import seeded, told_rounds
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
@@ -37,7 +38,7 @@ from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.site.graph import graces_us, says_over_time
 from unrack.workload.site.settled import settled
-from unrack.workload.sizing import Sizes, least_times, sizes_of
+from unrack.workload.sizing import least_times, sizes_of
 from unrack.workload.watts import with_watts
 
 
@@ -214,7 +215,7 @@ def prepared(
         Which kernel drives it; ``None``: the usual one.
     """
     ready = made_ready(cluster, jobs, seeded(policy, seed), world, arrivals=arrivals, real=make is not None)
-    cluster, jobs, policy, stops, sizes = ready.cluster, ready.jobs, ready.policy, ready.stops, ready.sizes
+    cluster, jobs, policy, least_us, stops, sizes = ready
     keeps = world.contention is not None or jobs.usage is not None
     sized = isinstance(policy, Sizing) and not arrivals
     if isinstance(policy, Sizing):
@@ -225,8 +226,8 @@ def prepared(
     usual: type[Kernel] = SizedKernel if core.state.sizes else Kernel
     if suspends(policy, cluster):
         usual = SizedSuspendingKernel if core.state.sizes else SuspendingKernel
-    if ready.least_us:
-        core.state.least_us, usual = ready.least_us, LimitedKernel
+    if least_us:
+        core.state.least_us, usual = least_us, LimitedKernel
     if stops is not None and world.overruns(cluster, jobs):
         core.state.grace_us, usual = stops, ExpiringKernel
     kernel = (make or usual)(core, world, jobs if arrivals else None)
