@@ -229,5 +229,9 @@ def got_and_want(fault: Mapping[str, Any], known: Sequence[str] = ()) -> tuple[s
     text = repr(fault["input"])
     if fault["type"] in ("model_attributes_type", "model_type", "dict_type"):
         return text[:120], "a table with keys"
+    if fault["type"] in ("too_short", "too_long"):
+        bound, key = ("least", "min_length") if fault["type"] == "too_short" else ("most", "max_length")
+        count = fault["ctx"][key]
+        return text[:120], f"at {bound} {count} {'entry' if count == 1 else 'entries'}"
     want = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input should be ").rpartition(" is not ")[2]
     return text if len(text) <= 120 else text[:117] + "...", want[:1].lower() + want[1:]

@@ -134,6 +134,38 @@ def test_the_state_at_a_time_of_a_run_goes_on_as_the_run_did(policy: str, tmp_pa
         assert again.of(waits) == pytest.approx([int(one) for one in start[start > time_us]], abs=1000)
 
 
+LOW_AND_HIGH = """
+[clusters.site]
+preempt = {{ by = "qos", mode = "{mode}" }}
+qos = [{{ name = "high", preempts = ["low"] }}, {{ name = "low" }}]
+"""
+STOPPED = [
+    {"id": "1", "submit": 0, "request": 3_600, "cores": 16, "qos": "low"},
+    {"id": "2", "submit": 60, "request": 600, "cores": 16, "qos": "high"},
+]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "policy", "more", "said"),
+    [
+        ([{"id": "1", "submit": 0, "request": 3_600, "memory": 1500}], "easy(memory=naive)", "", "of other nodes"),
+        ([{"id": "1", "submit": 0, "request": 3_600, "min_tasks": 1, "max_tasks": 4, "speedup": "linear"}],
+         "easy(molding=working-set)", "", "another size than its own"),
+        (STOPPED, "easy", LOW_AND_HIGH.format(mode="suspend"), "is suspended, or was"),
+        (STOPPED, "easy", LOW_AND_HIGH.format(mode="checkpoint"), "keeps work that it did before it was stopped"),
+        (STOPPED, "easy", LOW_AND_HIGH.format(mode="requeue"), ""),
+    ],
+)  # fmt: skip
+def test_a_time_at_which_a_job_is_unlike_those_that_a_run_begins_with_is_refused(
+    jobs: list[Row], policy: str, more: str, said: str, tmp_path: Path
+) -> None:
+    nodes = "{count = 2, cores = 16, memory = 1000}" if "memory" in policy else "{count = 1, cores = 16}"
+    path = study(tmp_path, jobs, nodes, more, policy)
+    done = command(path, "--at", "2 min", "--cores", 1, "--time", "1 h", "--tries", 0)
+    assert done.exit_code == (1 if said else 0), done.output
+    assert said in str(done.exception or "")
+
+
 # --- what may be so ---------------------------------------------------------------------------------------------------
 
 

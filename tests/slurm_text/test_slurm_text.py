@@ -69,7 +69,7 @@ def test_no_name_goes_on_behind_a_bracket_as_slurm_refuses_such_lists() -> None:
 
 @pytest.mark.parametrize("text", ["", "a[", "a]", "a[1-", "a[3-1]", "a[x]", "a[[1]]", "a,,b", "a b", "n[1-99999999]"])
 def test_a_list_of_hosts_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"host|names|numbers"):
+    with pytest.raises(ValueError, match=r" is not a list of "):  # what is wanted stands behind that
         expand(text)
 
 

@@ -81,7 +81,7 @@ FAULTY = {
     "empty window": (GOOD.replace('name = "some"', 'name = "some"\nwindow = ["1 w", "2 w"]'), ["no job left"]),
     "negative load factor": (GOOD.replace('name = "some"', 'name = "some"\nscale_load = -1'), ["scale_load", "-1"]),
     "bad ties": ('ties = "whatever"\n' + GOOD, ["ties", "together"]),
-    "no seeds": ("seeds = []\n" + GOOD, ["seeds"]),
+    "no seeds": ("seeds = []\n" + GOOD, ["seeds", "at least 1 entry"]),
     "seeds twice": ("seeds = [1, 1]\n" + GOOD, ["seeds", "once"]),
     "negative seed": ("seeds = [-1]\n" + GOOD, ["seeds", "-1"]),
     "measure backwards": (GOOD + '[measure]\nfrom = "2 h"\nto = "1 h"\n', ["measure", "after 'from'"]),

@@ -98,26 +98,35 @@ class Admission:
         self._apart: set[int] = set()  # jobs that have room by each of these, and none by all
 
     def joint(self, jobs: JobTable, least: JobTable | None = None) -> dict[int, Joint]:
-        """Jobs that ask for nodes of a site and for what some nodes alone have; what decides whether some have both.
+        """Jobs that ask for several things of which it matters where they are; what decides whether some have all.
 
-        Each resource looks at what is asked of itself alone. A policy that does not say whether a job has a place is
-        taken to have one where conservative plans do, and not looked at if it lends memory or jobs ask for devices.
+        Each resource looks at what is asked of itself alone: nodes of a site, GPUs, drives. A gang may find too few
+        drives for the nodes that it needs, though there are enough for its tasks. Under a policy that does not say
+        whether a job has a place, one has where conservative plans have it: jobs that ask for nodes of a site alone are
+        looked at, and none if it lends memory or they ask for devices.
         ``least``: the jobs at their smallest sizes; a job that has a smaller one than its own is not looked at.
         """
-        places, where = self.cluster.places.installed, jobs.devices.get(("site", "where"))
+        places, site = self.cluster.places.installed, jobs.devices.get(("site", "where"))
         told = Ability.HOLDS in self.traits.does
-        if where is None or not (told or not self.traits.lends):
+        if not jobs.devices or (self.traits.lends and not told):
             return {}
         unlike = {
             kind for kind, _ in jobs.devices if kind in places and kind != "site"
             and places[kind].anywhere(np.ones(len(places[kind].quantities), np.int64), 1) is None
         }  # fmt: skip
-        names = [key for key in jobs.devices if (told if key[0] not in places else key[0] in unlike)]
+        names = [key for key in jobs.devices if key[0] in unlike or (told and key[0] not in places)]
         others = [jobs.devices[key] for key in names]
-        fixed = (where > 0) & (least is None or least.tasks == jobs.tasks)
-        rows = np.flatnonzero(fixed & np.any([amounts > 0 for amounts in others] or [where < 0], axis=0))
-        several = [n for n in np.unique(where[rows]).tolist() if places["site"].choices(np.array([n]))]
-        counts = np.where(np.isin(where, several), jobs.devices["site", "counts"], 0)
+        where = np.zeros(len(jobs), np.int64) if site is None else site
+        asked = np.stack([where, *others]) > 0
+        several_asked = asked.sum(axis=0) > 1
+        attached = [amounts for (kind, _), amounts in zip(names, asked[1:], strict=True) if kind not in places]
+        gangs = (jobs.tasks > 1) & np.any(attached or [False], axis=0)
+        fixed = True if least is None else least.tasks == jobs.tasks
+        rows = np.flatnonzero(fixed & ((several_asked | gangs) if told else several_asked & (where > 0)))
+        if not len(rows):
+            return {}
+        several = [n for n in np.unique(where[rows]).tolist() if n and places["site"].choices(np.array([n]))]
+        counts = np.where(np.isin(where, several), jobs.devices.get(("site", "counts"), 0), 0)
         us = jobs.request_us * bool(self.cluster.places.windows)
         rest, sizes = np.stack([where, counts, us, *others])[:, rows], jobs.asks[: MEMORY + 1, rows]
         said, order = repr(names).encode(), np.lexsort(-sizes)  # the largest first: with room for them all others have
@@ -230,7 +239,8 @@ class Admission:
         if job in self._apart:
             asked = [".".join(key) for key, own in row.devices.items() if key[0] not in ("site", "power") and own[0]]
             where, gangs = ("site", "where"), gangs_of(cluster, row, traits.lends, "site")
-            what = cluster.places.too_big(where, int(row.devices[where][0]), gangs).what
+            place = int(row.devices[where][0]) if where in row.devices else 0
+            what = cluster.places.too_big(where, place, gangs).what if place else "places for tasks"
             return Reason(Code.TOO_BIG, f"{what}, each with what it asks of {', '.join(asked)}", tasks, 0)
         if tasks * cores > cluster.total_cores:
             return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import InputError, check_kinds
+from unrack.kernels.arrays import Ints
+from unrack.ledger.changing.sizes import Sizes
 from unrack.policy.around.around import seeded, told_rounds
 from unrack.policy.complete import complete
 from unrack.policy.contract import Policy
@@ -16,6 +18,7 @@ from unrack.policy.limits import Extending, check_stopping, shortening
 from unrack.policy.preemption.preempting import Preempting, as_site_says, check_suspending, suspends
 from unrack.policy.sizing.sizing import Sizing, check_sizes
 from unrack.policy.table import parse_policy
+from unrack.resources.site.installed import Site
 from unrack.sim.changing import (
     ExpiringKernel,
     LimitedKernel,
@@ -33,7 +36,7 @@ from unrack.sim.result import audit as audit_tables
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
-from unrack.workload.site.graph import graces_us
+from unrack.workload.site.graph import graces_us, says_over_time
 from unrack.workload.site.settled import settled
 from unrack.workload.sizing import least_times, sizes_of
 from unrack.workload.watts import with_watts
@@ -142,6 +145,56 @@ def check_carried(cluster: Cluster, jobs: JobTable) -> None:
             raise InputError("columns of the jobs", f"{name}, which is mapped to nothing", want)
 
 
+class Ready(NamedTuple):
+    """A cluster, jobs and a policy made ready for each other; what cannot be run together was refused."""
+
+    cluster: Cluster
+    jobs: JobTable
+    policy: Policy[Any]
+    least_us: Mapping[int, int]  # the shortest limits that are made use of, by job
+    stops: Ints | None  # for how long each job may overrun its limit; ``None``: none is stopped
+    sizes: Mapping[int, Sizes]  # which sizes jobs can have
+
+
+def made_ready(
+    cluster: Cluster, jobs: JobTable, policy: Policy[Any], world: World, *, arrivals: bool = False, real: bool = False
+) -> Ready:
+    """All that a run begins with but its core and kernel; a PolicyError or InputError says what cannot be.
+
+    ``arrivals`` as of :func:`prepared`; ``real``: the world tells what becomes of jobs at their limits, and suspended.
+    """
+    check_carried(cluster, jobs)
+    told, before, sizes, least_us = jobs, cluster, sizes_of(jobs), {} if arrivals else least_times(jobs)
+    cluster, jobs = settled(cluster, jobs)
+    jobs = with_watts(cluster, jobs)
+    policy = as_site_says(policy, cluster)
+    if real and isinstance(policy, Preempting) and suspends(policy, cluster):
+        policy = policy.inner  # jobs that were suspended there, Slurm suspended
+    stops = None if real else graces_us(before, told, isinstance(policy, Extending))
+    if stops is not None:
+        check_stopping(policy, jobs)
+    if isinstance(policy, Extending) and (stops is None or not world.overruns(cluster, jobs)):
+        policy = policy.inner
+    policy = shortening(policy, jobs) if least_us else policy
+    if isinstance(policy, Sizing):
+        check_sizes(policy, cluster, told, jobs, sizes)
+    if suspends(policy, cluster):
+        check_suspending(policy, jobs, bool(world.models))
+    return Ready(cluster, jobs, policy, least_us, stops, sizes)
+
+
+def refuse_unfit(cluster: Cluster, jobs: JobTable, policy: Policy[Any], world: World) -> None:
+    """Refuse before any run what :func:`made_ready` would refuse when its run begins.
+
+    A site whose rules cannot be at odds with policy or jobs is not settled for that, which takes a while.
+    """
+    check_carried(cluster, jobs)
+    site = cluster.places.installed.get("site")
+    rules = isinstance(site, Site) and (site.file.preempt is not None or says_over_time(site))
+    if rules or isinstance(policy, Sizing | Extending) or least_times(jobs):
+        made_ready(cluster, jobs, policy, world)
+
+
 def prepared(
     cluster: Cluster,
     jobs: JobTable,
@@ -161,33 +214,19 @@ def prepared(
     make
         Which kernel drives it; ``None``: the usual one.
     """
-    check_carried(cluster, jobs)
-    policy, told, before, sizes = seeded(policy, seed), jobs, cluster, sizes_of(jobs)
-    cluster, jobs = settled(cluster, jobs)
-    jobs = with_watts(cluster, jobs)
-    policy = as_site_says(policy, cluster)
-    if make is not None and isinstance(policy, Preempting) and suspends(policy, cluster):
-        policy = policy.inner  # a world that tells what really happened: jobs suspended there, Slurm suspended
-    stops = None if make is not None else graces_us(before, told, isinstance(policy, Extending))
-    if stops is not None:
-        check_stopping(policy, jobs)
-    if isinstance(policy, Extending) and (stops is None or not world.overruns(cluster, jobs)):
-        policy = policy.inner
-    least_us = least_times(told)
-    policy = shortening(policy, jobs) if least_us and not arrivals else policy
+    ready = made_ready(cluster, jobs, seeded(policy, seed), world, arrivals=arrivals, real=make is not None)
+    cluster, jobs, policy, least_us, stops, sizes = ready
     keeps = world.contention is not None or jobs.usage is not None
     sized = isinstance(policy, Sizing) and not arrivals
     if isinstance(policy, Sizing):
-        check_sizes(policy, cluster, told, jobs, sizes)
         sizes = possible_sizes(cluster, jobs, policy, world.pace(cluster), sizes)
     least = policy.smallest(jobs, sizes) if isinstance(policy, Sizing) and sized else None
     core = Core(cluster, None if arrivals else jobs, policy, world.pace(cluster), keeps, least)
     core.state.sizes = sizes if sized else {}
     usual: type[Kernel] = SizedKernel if core.state.sizes else Kernel
     if suspends(policy, cluster):
-        check_suspending(policy, jobs, bool(world.models))
         usual = SizedSuspendingKernel if core.state.sizes else SuspendingKernel
-    if least_us and not arrivals:
+    if least_us:
         core.state.least_us, usual = least_us, LimitedKernel
     if stops is not None and world.overruns(cluster, jobs):
         core.state.grace_us, usual = stops, ExpiringKernel

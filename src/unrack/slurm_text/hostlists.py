@@ -18,7 +18,7 @@ _WANT = "such as cn[001-003,7] or a1,a2"
 def expand(text: str) -> list[str]:
     """The names in a list, in its order; repetitions stay.
 
-    A ValueError if it is not a such list, or has over :data:`MOST_HOSTS` names.
+    A ValueError if it is no such list, or has over :data:`MOST_HOSTS` names.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def expand(text: str) -> list[str]:
         for part in parts:
             total = max(total, 1) * len(part)
         if total > MOST_HOSTS:
-            raise ValueError(f"{_short(text)} has over {MOST_HOSTS:,} names")
+            raise ValueError(f"{_short(text)} is not a list of up to {MOST_HOSTS:,} names")
         names += map("".join, product(*parts))
     return names
 
@@ -116,7 +116,7 @@ def _numbers(text: str) -> list[str]:
             raise ValueError(f"{_short('[' + text + ']')} is not a list of numbers of hosts, {_WANT}")
         count = int(high) - int(low) + 1 if dash else 1
         if len(numbers) + count > MOST_HOSTS:
-            raise ValueError(f"{_short('[' + text + ']')} has over {MOST_HOSTS:,} numbers")
+            raise ValueError(f"{_short('[' + text + ']')} is not a list of up to {MOST_HOSTS:,} numbers")
         numbers += (str(number).zfill(len(low)) for number in range(int(low), int(low) + count))
     return numbers
 

@@ -21,6 +21,7 @@ from unrack.policy.contract import Policy
 from unrack.resources.table import RESOURCES
 from unrack.sim.effect import Effect, draws, effects
 from unrack.sim.frames.cores import CORE_RULES, core_chooser
+from unrack.sim.simulate import refuse_unfit
 from unrack.sim.usage.following import make_memory_changes
 from unrack.sim.world import World
 from unrack.slowdown.combined import make_together
@@ -227,12 +228,6 @@ def _runs_of(
         key = (digests[i], digest)
         if key not in windows:
             windows[key] = window_of(table, cluster, workload, document)
-        try:
-            check(policy, cluster, workload.jobs)
-        except InputError as error:
-            part = ("policies", p) if isinstance(error, PolicyError) else ("workloads", w)
-            with document.part(*part):
-                raise
         here = spec.world == RunTimes.STUDY
         said = World(
             models=models if here else (),
@@ -244,6 +239,13 @@ def _runs_of(
         )
         both = said.contention is not None and sets_speeds(cluster.devices, said.models)
         world = replace(said, slowdowns=make_together(table.slowdowns) if both else None)
+        try:
+            check(policy, cluster, workload.jobs)
+            refuse_unfit(cluster, workload.jobs, policy, world)
+        except InputError as error:
+            part = ("policies", p) if isinstance(error, PolicyError) else ("workloads", w)
+            with document.part(*part):
+                raise
         decisive: list[Any] = [*key, policy_identity, seed, table.ties, world.faults, windows[key], world.models]
         decisive += [] if world.contention is None else [world.contention.identity()]
         decisive += [str(world.slowdowns)] if both else []

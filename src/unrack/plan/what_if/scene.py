@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -192,6 +192,8 @@ def state_at(scene: Scene, time_us: int) -> tuple[Scene, JobTable]:
     waits = [job for job in range(len(jobs)) if job not in over and job not in running]
     if not running and not waits:
         raise InputError("--at", when, "a time at which jobs run or wait")
+    for job, why in _unlike_a_beginning(log, running, over, time_us).items():
+        raise InputError("--at", f"{when}, when job {jobs.ids[job]} {why}", "a time at which no job does")
     submit, ran = jobs.submit_us.copy(), np.zeros(len(jobs), np.int64)
     on: list[str | None] = [None] * len(jobs)
     for job, attempt in running.items():
@@ -210,11 +212,39 @@ def state_at(scene: Scene, time_us: int) -> tuple[Scene, JobTable]:
     )
 
 
+def _span_at(log: RunLog, attempt: int, time_us: int) -> int:
+    spans = range(int(log.attempt_spans[attempt]), int(log.attempt_spans[attempt + 1]))
+    return max((one for one in spans if log.span_start_us[one] <= time_us), default=spans[0])
+
+
+def _unlike_a_beginning(log: RunLog, running: Mapping[int, int], over: Container[int], time_us: int) -> dict[int, str]:
+    """Job → what a run that begins with it, as it is at a time, would have wrong of it.
+
+    A run begins with jobs that have their own size on memory of their own, and have done as much work as they ran for.
+    ``running``: job → its attempt; ``over``: the jobs that are.
+    """
+    ran_us = log.attempt_end_us - log.attempt_start_us
+    found = {
+        int(log.attempt_job[one]): "keeps work that it did before it was stopped" for one, stop in log.preempted.items()
+        if log.attempt_end_us[one] <= time_us and ran_us[one] > stop.lost_us and log.attempt_job[one] not in over
+    }  # fmt: skip
+    for job, attempt in running.items():
+        span = _span_at(log, attempt, time_us)
+        rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]]
+        for why, wrong in (
+            ("is slowed down", ran_us[attempt] > log.jobs.work_us[job]),
+            ("has another size than its own", (rows[:, NODES] * rows[:, TASKS]).sum() != log.jobs.tasks[job]),
+            ("holds memory of other nodes", log.span_loans[span] < log.span_loans[span + 1]),
+            ("is suspended, or was", any(one.at_us <= time_us for one in log.suspended.get(job, ()))),
+        ):
+            if wrong:
+                found[job] = why
+    return found
+
+
 def _on(cluster: Cluster, log: RunLog, attempt: int, time_us: int) -> str:
     """The nodes of an attempt at a time, as the column ``on`` has them."""
-    spans = range(int(log.attempt_spans[attempt]), int(log.attempt_spans[attempt + 1]))
-    span = max((one for one in spans if log.span_start_us[one] <= time_us), default=spans[0])
-    tasks: dict[int, int] = {}
+    span, tasks = _span_at(log, attempt, time_us), dict[int, int]()
     for row in log.rows[log.span_rows[span] : log.span_rows[span + 1]].tolist():
         for node in range(row[FIRST], row[FIRST] + row[NODES]):
             tasks[node] = tasks.get(node, 0) + row[TASKS]
@@ -284,7 +314,7 @@ def _row(columns: Columns, submit_us: int, scene: Scene) -> JobTable:
 
 def _there(scene: Scene) -> str:
     pairs = sorted({*scene.cluster.suppliers, *scene.cluster.places.quantities})
-    names = [".".join(pair) for pair in pairs if pair[0] != "site"]
+    names = [".".join(pair) for pair in pairs if pair[0] not in ("site", "power")]  # which no job asks for by name
     return f"one of {', '.join(names)}" if names else "cores and memory alone: nothing else is counted"
 
 

@@ -305,8 +305,8 @@ def check_sizes(policy: Sizing, cluster: Cluster, told: JobTable, jobs: JobTable
         if jobs.tasks[job] != told.tasks[job]:
             raise InputError(where, "several sizes in a partition of whole nodes", "tasks that are counted as they are")
         if counts is not None and counts[job]:
-            got = "several sizes under limits or kept licences, which count a job by its own size"
-            raise InputError(where, got, "one size, or no limits of its partition, account and quality of service")
+            got = "several sizes under limits, of an array too, or kept licences, which count a job by its own size"
+            raise InputError(where, got, "one size, or no limits of its partition, account, QOS and array")
         if policy.resizing and sizes[job].changes and devices[job]:
             got = "pooled devices, which a running job cannot exchange"
             raise InputError(where, got, "flexibility moldable for it, or a policy without resizing")
