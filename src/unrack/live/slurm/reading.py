@@ -100,6 +100,8 @@ class SlurmJob:
         What it asks of generic resources on each node.
     gres_total
         What it asks of them in all, whatever the node (``--gpus``).
+    gpu_cpus, gpu_memory_mb
+        What it asks with each GPU; 0: not said.
     licences
         What it asks of licences.
     required_nodes, excluded_nodes
@@ -158,6 +160,8 @@ class SlurmJob:
     cpu_memory_mb: int = 0
     gres: Mapping[str, int] = field(default_factory=dict)
     gres_total: Mapping[str, int] = field(default_factory=dict)
+    gpu_cpus: int = 0
+    gpu_memory_mb: int = 0
     licences: Mapping[str, int] = field(default_factory=dict)
     required_nodes: tuple[str, ...] = ()
     excluded_nodes: tuple[str, ...] = ()
