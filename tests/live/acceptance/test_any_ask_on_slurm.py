@@ -50,15 +50,20 @@ def test_what_slurm_would_run_runs_and_no_ask_holds_up_others(new_bed: Callable[
         bed.wait_until(lambda: driven.all_over(others), 60, "others are not held up")
         mine = [job for job in run if job != array]
         bed.wait_until(lambda: driven.all_over(mine), 150, "what Slurm would run has run")
-        started = [one for one in bed.jobs() if int(one.get("ArrayJobId", 0)) == array and "ArrayTaskId" in one]
-        assert sum(one["JobState"] == "COMPLETED" for one in started) > 5
+
+        def members() -> int:
+            found = (one for one in bed.jobs() if int(one.get("ArrayJobId", 0)) == array)
+            return sum(one["JobState"] == "COMPLETED" for one in found)
+
+        bed.wait_until(lambda: members() > 5, 40, "members of the array follow each other")
         bed.cancel(array)
         time.sleep(2)
         status = json.loads(driven.command("slurm", "status", "--state", str(driven.state), "--json"))
-        why = {one["key"]: one.get("why", "") for one in status["jobs"]}
+        why = {one["key"]: one.get("why") or one["phase"] for one in status["jobs"]}
         for job, more in zip(left, LEFT, strict=True):
             assert bed.state(job) == "PENDING", more
-            assert why[str(job)] or "nodelist" in more, (more, why)
+            wants_n4 = "nodelist" in more or "tmp" in more  # which may come back
+            assert wants_n4 or why[str(job)] not in ("waiting", "aside"), (more, why)
     finally:
         driven.stop()
     known = {job: bed.job(job) for job in mine}
