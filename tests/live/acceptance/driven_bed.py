@@ -177,6 +177,9 @@ LAUNCHES_S = 1.0
 BEGINS_S = 2.0
 """So long before a driver that begins writes that down it may have looked, without having told Slurm anything yet."""
 
+HOLDS_S = 3.0
+"""So long a driver on a busy machine needs to see what a controller that was killed has forgotten, and to hold it."""
+
 
 def forgotten_by_all(records: Sequence[dict[str, Any]], job: str, ran: Sequence[float], kills: Sequence[Kill]) -> int:
     """How many runs of a job a killed controller forgot before any driver that lived could write down that they ended.
@@ -211,9 +214,9 @@ def forgotten_by_all(records: Sequence[dict[str, Any]], job: str, ran: Sequence[
 
 
 def _alone(ended: float, then: float, released: Sequence[float], began: Sequence[float], kills: Sequence[Kill]) -> bool:
-    """True if a killed Slurm started a job that had ended before a driver that began since could hold it."""
+    """True if a killed Slurm started a job that had ended before a driver, old or new, could hold it."""
     since = [kill.at_s for kill in kills if kill.at_s < then]
-    late = bool(since) and any(since[-1] < at < then + BEGINS_S for at in began)
+    late = bool(since) and (then - since[-1] < HOLDS_S or any(since[-1] < at < then + BEGINS_S for at in began))
     return late and not _within(ended, then, released)
 
 

@@ -21,7 +21,8 @@ OVER = {"k": "turn", "now": 13_000_000, "over": [{"key": "7"}]}
         ([], Kill(15, 12), 1),  # no driver saw that it ran
         ([TOLD], Kill(15, 12), 0),  # the controller had written down that it ran
         ([TOLD], Kill(19, 9), 1),  # it had not, however late it was killed
-        ([TOLD, OVER], Kill(19, 9), 0),  # the driver knew that it had ended
+        ([TOLD, OVER], Kill(16, 9), 0),  # the driver knew that it had ended
+        ([TOLD, OVER], Kill(18, 9), 1),  # and was not given the time to hold it
         ([TOLD, OVER, ANOTHER], Kill(15, 9), 1),  # that driver was gone when Slurm started it again
         ([TOLD, OVER, ANOTHER, RELEASED], Kill(15, 9), 0),  # the next one did
         ([], Kill(8, 7), 0),  # it was killed before the first run

@@ -252,6 +252,12 @@ class Plain:
         asked = self._job(replace(job.own, nodes=len(nodes), drive_mb=0), 0)
         return asked, Lease.on(-1, nodes, [1] * len(nodes), [job.own.cores] * len(nodes), [0] * len(nodes))
 
+    def asks_otherwise(self, entry: Entry, job: SeenJob, names: Names) -> bool:
+        return False
+
+    def holds_otherwise(self, entry: Entry, job: SeenJob, names: Names) -> None:
+        """It holds what it asks for."""
+
     def own_of(self, record: Mapping[str, Any]) -> None:
         """Nothing is kept."""
 

@@ -207,6 +207,15 @@ class StrictStory(Story):
             self.slurm.limit = lambda job: fault if job.id % 3 == 0 else ""
         elif what == 5:
             self.slurm.limit = lambda job: ""
+        elif what in (6, 7):  # a job is changed before it starts, or gives a node back
+            state = "PENDING" if what == 6 else "RUNNING"
+            found = [job for job in self.slurm.jobs.values() if job.state == state and not job.het]
+            for job in found[:: max(len(found) // 2, 1)]:
+                if what == 6:
+                    job.cores = int(self.random.integers(1, 5))
+                elif len(job.held_on) > 1 and not job.comment:
+                    job.held_on = job.held_on[:-1]
+            self.slurm.dirty = True
 
     def replace(self, number: int) -> None:
         if number not in self.slurm.arrays and not self.slurm.jobs[number].het:

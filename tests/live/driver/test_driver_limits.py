@@ -335,3 +335,20 @@ def test_a_job_that_slurm_did_not_show_for_a_while_is_scheduled_when_it_is_back(
     world.slurm.jobs[number], world.slurm.dirty = kept, True
     world.until_done()
     assert kept.state == "COMPLETED"
+
+
+def test_a_job_that_slurm_can_start_nowhere_says_so_once_all_nodes_were_tried_and_is_tried_again_later() -> None:
+    world = Strict()
+    number = world.slurm.submit(cores=1, run_s=2)
+    world.slurm.limit = lambda job: "BadConstraints" if job.id == number else ""
+    world.go(90, us=2_000_000)
+    entry = world.driver.table.get(str(number))
+    assert entry is not None
+    assert sorted(entry.placed) == [(name,) for name in world.slurm.nodes]
+    assert (world.phase(number), "BadConstraints" in world.why(number)) == (Phase.ASIDE, True)
+    world.slurm.limit = lambda job: ""
+    world.go(10, us=2_000_000)
+    assert not world.slurm.jobs[number].starts
+    world.go(150, us=2_000_000)
+    assert world.slurm.jobs[number].state == "COMPLETED"
+    assert world.all_free()

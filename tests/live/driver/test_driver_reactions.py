@@ -113,6 +113,8 @@ def chosen_by_branches(entry: Entry, job: SlurmJob, now: int) -> tuple[str, str]
         goes_on = "astray"
     elif isinstance(entry.stage, Released) and waits and now - entry.stage.released_us > TIMEOUT_US:
         goes_on = "timed_out"
+    elif phase == Phase.RELEASED and waits:
+        goes_on = "let_go"
     elif phase in (Phase.RUNNING, Phase.FOREIGN) and job.runs:
         goes_on = "runs"
     elif phase in (Phase.STOPPING, Phase.HOLDING) and held:

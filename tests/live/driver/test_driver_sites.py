@@ -252,7 +252,7 @@ def test_where_slurm_says_bad_constraints_a_job_is_not_placed_until_the_nodes_ch
     other = world.submit(run_s=1)
     bad.add("n3")
     world.go(1300)
-    assert "rejected" in world.why(other)
+    assert "BadConstraints" in world.why(other)
     assert world.all_free()
     bad.clear()
     if change:

@@ -99,6 +99,13 @@ def test_gpus_that_no_job_asks_for_are_there_for_a_script(tmp_path: Path) -> Non
     assert answer(source, Question(submit), notes=notes, tries=0).start_s is None
 
 
+def test_cores_and_memory_that_go_with_gpus_are_asked_of_each_node(tmp_path: Path) -> None:
+    words = "--gpus=6 --cpus-per-gpu=2 --mem-per-gpu=20 -t 10"
+    _, submit, notes = opened(now_of(tmp_path), script(tmp_path, words), None, {})
+    assert not notes
+    assert (submit[0]["tasks"], submit[0]["cores"], submit[0]["gpus.count"]) == (2, 6, 3)
+
+
 def test_options_count_before_the_script(tmp_path: Path) -> None:
     _, submit, notes = opened(now_of(tmp_path), script(tmp_path, "-c 6 --mem=10"), None, {"request": 60.0, "cores": 2})
     assert (submit[0]["cores"], submit[0]["request"]) == (2, 60.0)

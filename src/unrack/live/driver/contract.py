@@ -128,6 +128,20 @@ class Orchestrator(Protocol):
         """A job that runs, started here or not: what it asks, and what it holds of these nodes; ``None``: nothing."""
         ...
 
+    def asks_otherwise(self, entry: Entry, job: SeenJob, names: Names) -> bool:
+        """True if a job that was let go asks for something else by now: it is held again, and decided anew.
+
+        False for what is seen again after that was done: it is the orchestrator's own doing.
+        """
+        ...
+
+    def holds_otherwise(self, entry: Entry, job: SeenJob, names: Names) -> tuple[Job, Lease] | None:
+        """What a job that runs asks and holds, if that is not what the core was told; ``None``: it is.
+
+        Claims of its lease are left out if they are to be made anew. Cheap for a job of which nothing has changed.
+        """
+        ...
+
     # --- what the adapter keeps with a job ------------------------------------------------------------------------
 
     def own_of(self, record: Mapping[str, Any]) -> Any:

@@ -101,7 +101,7 @@ class Agreed:
             devices[kind][quantity] = amount
         memory_mb = demand.memory_mb if asks.memory_mb is None else asks.memory_mb
         if memory_mb < demand.memory_mb:
-            is_said = job.node_memory_mb or job.cpu_memory_mb
+            is_said = job.node_memory_mb or job.cpu_memory_mb or job.gpu_memory_mb
             source = "which Slurm was asked for" if is_said else "which Slurm gives a job that does not say --mem"
             return _too_little("memory", f"{memory_mb} MB", f"{demand.memory_mb} MB, {source}")
         return replace(

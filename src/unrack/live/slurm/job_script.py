@@ -33,7 +33,7 @@ FLAGS = frozenset({
 KEPT = frozenset({
     "job-name", "nodes", "ntasks", "cpus-per-task", "time", "partition", "account", "qos", "constraint", "nodelist",
     "exclude", "gpus", "licenses", "mem", "mem-per-cpu", "gres", "gpus-per-node", "gpus-per-task",
-    "ntasks-per-node", "exclusive", "reservation", "nice",
+    "ntasks-per-node", "exclusive", "reservation", "nice", "cpus-per-gpu", "mem-per-gpu",
 })  # fmt: skip
 NO_PLACE = frozenset({
     "output", "error", "input", "chdir", "mail-type", "mail-user", "requeue", "no-requeue", "quiet", "verbose", "wait",
@@ -150,7 +150,7 @@ def _job(path: Path, said: dict[str, tuple[str, int]]) -> SlurmJob:
         elif count:
             each_node["gpu"] = count
     mem = read("mem", tres.memory, None)
-    per_cpu = read("mem-per-cpu", tres.memory, None)
+    per_cpu, per_gpu = read("mem-per-cpu", tres.memory, None), read("mem-per-gpu", tres.memory, None)
     limit = read("time", span_s, None)
     return SlurmJob(
         id=0, state="PENDING", name=text("job-name") or path.name, partition=text("partition"),
@@ -158,7 +158,8 @@ def _job(path: Path, said: dict[str, tuple[str, int]]) -> SlurmJob:
         limit_s=None if limit is None else max(round(limit), 60), nodes_min=fewest, nodes_max=most, tasks=tasks,
         cpus=tasks * each, cpus_per_task=each, tasks_per_node=per_node,
         node_memory_mb=0 if mem is None else mem.mb, cpu_memory_mb=0 if per_cpu is None else per_cpu.mb,
-        gres=each_node, gres_total=total, licences=read("licenses", tres.licences, {}), types=types,
+        gres=each_node, gres_total=total, gpu_cpus=read("cpus-per-gpu", _count, 0),
+        gpu_memory_mb=0 if per_gpu is None else per_gpu.mb, licences=read("licenses", tres.licences, {}), types=types,
         required_nodes=tuple(read("nodelist", expand, ())), excluded_nodes=tuple(read("exclude", expand, ())),
         exclusive="exclusive" in said and said["exclusive"][0] in ("", "yes"), nice=read("nice", _nice, 0),
     )  # fmt: skip

@@ -21,6 +21,7 @@ from unrack.ledger.lease import Lease
 from unrack.live.driver.contract import Problem
 from unrack.live.slurm.machines import SIZE, TYPE, gres
 from unrack.live.slurm.reading import NodeShare, SlurmJob
+from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.site.installed import Site
 from unrack.resources.site.wheres import Where
 from unrack.slurm_text.hostlists import compress
@@ -232,6 +233,7 @@ def _nodes(job: SlurmJob, cluster: Cluster, there: Bools) -> int | Problem:
         fewest = max(fewest, min(-(-tasks // job.tasks_per_node), most))
     if job.exclusive or fewest >= most:
         return fewest
+    fewest = max(fewest, min(_nodes_of_gpus(job, cluster, there), most))
     room = int(cluster.cores[there].max()) // each
     if not room:
         return Problem(f"a task asks for {each} cores, and the largest node has {int(cluster.cores[there].max())}")
@@ -241,11 +243,27 @@ def _nodes(job: SlurmJob, cluster: Cluster, there: Bools) -> int | Problem:
     return nodes
 
 
+def _nodes_of_gpus(job: SlurmJob, cluster: Cluster, there: Bools) -> int:
+    """On how many nodes at least a job has the GPUs that it asks for in all, with what it wants with each of them."""
+    fleet = cluster.places.installed.get(GPUS)
+    if not job.gres_total.get(GPU, 0) or not isinstance(fleet, Fleet):
+        return 1
+    room = np.diff(fleet.gpus.first)[there]
+    for each, has in ((job.gpu_cpus, cluster.cores), (job.gpu_memory_mb, cluster.memory_mb)):
+        room = np.minimum(room, has[there] // each) if each else room
+    return -(-job.gres_total[GPU] // max(int(room.max()), 1))
+
+
+def _gpus_of(job: SlurmJob, nodes: int) -> int:
+    """How many GPUs it wants of each of so many nodes."""
+    return max(job.gres.get(GPU, 0), -(-job.gres_total.get(GPU, 0) // max(nodes, 1)))
+
+
 def _cores(job: SlurmJob, cluster: Cluster, nodes: int, there: Bools) -> int:
     """Cores on each node, in whole tasks; where it wants nodes for itself, all of the smallest that are many enough."""
     each = max(job.cpus_per_task, 1)
     tasks = max(-(-max(job.cpus, 1) // each), 1)
-    cores = -(-tasks // nodes) * each
+    cores = max(-(-tasks // nodes) * each, job.gpu_cpus * _gpus_of(job, nodes))
     if job.exclusive:
         return _least(cluster.cores[there & (cluster.cores >= cores)], nodes, cores)
     return cores
@@ -262,7 +280,7 @@ def _size(job: SlurmJob, cluster: Cluster, cores: int, mb: int, how: JobReading)
     """The feature of nodes of one size, of which Slurm gives a job all, where not all are; ``""``: any will do."""
     site = cluster.places.installed.get("site")
     sizes = [name for name in site.features if name.startswith(f"{SIZE}:")] if isinstance(site, Site) else []
-    whole_mb = how.memory and not (job.node_memory_mb or job.cpu_memory_mb)
+    whole_mb = how.memory and not (job.node_memory_mb or job.cpu_memory_mb or job.gpu_memory_mb)
     alike = [name for name in sizes if (not job.exclusive or name.startswith(f"{SIZE}:{cores}x"))]
     alike = [name for name in alike if not whole_mb or name.endswith(f"x{mb}")]
     return "" if len(alike) == len(sizes) else f"({'|'.join(alike)})"
@@ -274,6 +292,8 @@ def _memory(job: SlurmJob, cluster: Cluster, cores: int, nodes: int, there: Bool
         return job.node_memory_mb
     if job.cpu_memory_mb:
         return job.cpu_memory_mb * cores
+    if gpus_mb := job.gpu_memory_mb * _gpus_of(job, nodes):
+        return gpus_mb
     counted = there & (cluster.cores >= max(cores, 1)) & (cluster.memory_mb < UNCOUNTED_MB)
     if job.exclusive:
         counted &= cluster.cores == cores
@@ -285,7 +305,8 @@ def devices_of(job: SlurmJob, nodes: int, cluster: Cluster) -> dict[str, dict[st
     known = _counters(cluster)
     each = {kind: -(-count // max(nodes, 1)) for kind, count in job.gres_total.items()}
     each = {kind: max(job.gres.get(kind, 0), each.get(kind, 0)) for kind in sorted({*job.gres, *each})}
-    gpus = each.pop(GPU, 0)
+    each.pop(GPU, 0)
+    gpus = _gpus_of(job, nodes)
     claims = {counter(name): count for name, count in sorted(job.licences.items()) if counter(name) in known and count}
     claims |= {gres(kind): count for kind, count in each.items() if gres(kind) in known and count}
     found = {GPUS: {COUNT: gpus}} if gpus and GPUS in cluster.places.installed else {}

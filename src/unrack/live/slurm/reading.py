@@ -12,6 +12,10 @@ from unrack.slurm_text.states import HOLDING, UNUSABLE, WAITING
 
 SILENT = frozenset({"NOT_RESPONDING", "NO_RESPOND", "UNKNOWN"})
 """Words in the state of a node that has not answered, or not yet."""
+ASLEEP = frozenset({"POWERED_DOWN", "POWERING_UP"})
+"""Words in the state of a node that saves power: it does not answer, Slurm starts jobs on it, and it wakes up."""
+GOES_DOWN = "POWERING_DOWN"
+"""In the state of a node that is being powered down, on which Slurm starts nothing until that is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,18 @@ class SlurmNode:
 
     @property
     def usable(self) -> bool:
-        """True if jobs may be started on it."""
-        return not self.words & UNUSABLE
+        """True if jobs may be started on it, or soon."""
+        return not self.words & (UNUSABLE - SILENT if self.words & ASLEEP else UNUSABLE)
+
+    @property
+    def takes_jobs(self) -> bool:
+        """True if jobs may be started on it now."""
+        return self.usable and GOES_DOWN not in self.words
 
     @property
     def is_closed(self) -> bool:
-        """True if no job will be started on it before somebody changes that: not if it is only silent."""
-        return bool(self.words & (UNUSABLE - SILENT))
+        """True if no job will be started on it for a while: not if it is only silent."""
+        return bool(self.words & (UNUSABLE - SILENT)) or GOES_DOWN in self.words
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +100,8 @@ class SlurmJob:
         What it asks of generic resources on each node.
     gres_total
         What it asks of them in all, whatever the node (``--gpus``).
+    gpu_cpus, gpu_memory_mb
+        What it asks with each GPU; 0: not said.
     licences
         What it asks of licences.
     required_nodes, excluded_nodes
@@ -149,6 +160,8 @@ class SlurmJob:
     cpu_memory_mb: int = 0
     gres: Mapping[str, int] = field(default_factory=dict)
     gres_total: Mapping[str, int] = field(default_factory=dict)
+    gpu_cpus: int = 0
+    gpu_memory_mb: int = 0
     licences: Mapping[str, int] = field(default_factory=dict)
     required_nodes: tuple[str, ...] = ()
     excluded_nodes: tuple[str, ...] = ()

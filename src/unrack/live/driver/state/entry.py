@@ -35,7 +35,7 @@ class Said(NamedTuple):
     restarts
         How often it was started again.
     limit_s
-        Its time limit once it ran; ``None``: none.
+        Its time limit when it came into the queue, and once it ran; ``None``: none.
     state
         The orchestrator's word for how it ended; ``""``: it has not.
     holding

@@ -100,7 +100,7 @@ class Coming(Participant):
         asked = found.job
         self.orchestrator.takes(job, asked)
         entry.known = entry.known.with_limit(job.limit_s)._replace(job=job_record(asked))
-        entry.said = entry.said._replace(restarts=job.restarts)
+        entry.said = entry.said._replace(restarts=job.restarts, limit_s=job.limit_s)
         entry.own = self.orchestrator.queued(entry, job)
         if found.again_us is not None:  # it may have no other place
             self.table.look_again(entry, found.again_us)

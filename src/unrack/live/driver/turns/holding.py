@@ -17,6 +17,7 @@ from unrack.live.driver.state.entry import Entry, Said, Trouble
 from unrack.live.driver.state.stage import (
     ASIDE,
     INTENDED,
+    Foreign,
     Grant,
     MoreTime,
     Phase,
@@ -56,27 +57,55 @@ class Holding(Participant):
             return
         entry.trouble = Trouble()
         self.orchestrator.started(entry.key)
-        entry.said = entry.said._replace(limit_s=job.limit_s, holding=job.parts)
+        entry.said = entry.said._replace(holding=job.parts)
+        otherwise = self.orchestrator.holds_otherwise(entry, job, self.epoch.names)
         self.epoch.tell(Started(entry.number), self.now)
         runs = acknowledged(entry.stage, self.now)
         self.table.move(entry, runs)
+        self._limited_to(entry, job)
+        if otherwise is not None:
+            self._take_over(entry, *otherwise)
         self.notes.count("started")
         if entry.said.restarts == 0 and runs.released_us is not None:
             self.notes.steps.append((entry.seen_us, runs.intent.decided_us, runs.released_us, self.now))
 
     def runs(self, entry: Entry, job: SeenJob) -> None:
-        """A running job: its limit may have changed, it may run beyond it, and more may be free for what it holds."""
-        if job.limit_s != entry.said.limit_s:
-            entry.said = entry.said._replace(limit_s=job.limit_s)
-            self.table.touch(entry)
-            if entry.number is not None:
-                self.epoch.tell(Expected(entry.number, self.now + self._left_us(entry)), self.now)
+        """A running job: its limit, or what it holds, may have changed, or more is free for what it holds."""
+        self._limited_to(entry, job)
         changed = job.nodes != set(entry.nodes) or job.parts != entry.said.holding
         if job.in_parts and not job.completing and not entry.operations and changed:
             self.elsewhere(entry, job)  # a part has ended, or was started, before the others
-        elif is_short(entry.stage) and self._has_room(entry):
+        elif is_short(entry.stage) and not self._has_room(entry):
+            return
+        elif (otherwise := self.orchestrator.holds_otherwise(entry, job, self.epoch.names)) is not None:
+            self._take_over(entry, *otherwise)
+        elif is_short(entry.stage):
             self.withdraw(entry, "counted anew")
             self._adopt(entry, job)
+
+    def _limited_to(self, entry: Entry, job: SeenJob) -> None:
+        """A job that runs may have another time limit than was known, which may count from later on.
+
+        While its nodes wake up for it, a job holds them, and its time does not count yet.
+        """
+        said, stage = entry.said, entry.stage
+        later = 0 < said.start_s < job.start_s and job.restarts == said.restarts
+        if later and isinstance(stage, Running | Foreign):
+            self.table.move(entry, replace(stage, started_us=max(0, self._moment_us(job.start_s))))
+        if later or job.limit_s != said.limit_s:
+            entry.said = said._replace(limit_s=job.limit_s, start_s=job.start_s)
+            self.table.touch(entry)
+            if entry.number is not None:
+                self.epoch.tell(Expected(entry.number, self.now + self._left_us(entry)), self.now)
+
+    def _take_over(self, entry: Entry, asked: Job, lease: Lease) -> None:
+        """A job that runs holds something else than the core was told, of what was decided for it."""
+        self.notes.count("holds-otherwise")
+        self.withdraw(entry, "holds something else")
+        lease = lease if len(lease.claims) else with_claims(self.epoch.core, asked, lease)
+        self.adopt(entry, job_record(asked), lease)
+        if is_short(entry.stage):
+            self._recall_from(entry)
 
     def withdraw(self, entry: Entry, why: str) -> None:
         """Give back what the core holds for a job, if it holds anything, and its number."""
@@ -233,6 +262,8 @@ class Holding(Participant):
         for row in rows:
             row[CORES] = max(0, min(int(row[CORES]), int(free[0, row[FIRST]])))
             row[LOCAL_MB] = max(0, min(int(row[LOCAL_MB]), int(free[1, row[FIRST]])))
+        if lease.shares and not lease.parts:
+            yield lease._replace(rows=rows), asked, True
         plain = {key: value for key, value in asked.items() if key not in ("devices", "said", "components")}
         plain |= {
             "tasks": int(rows[:, TASKS].sum()),

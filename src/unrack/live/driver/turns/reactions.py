@@ -133,6 +133,13 @@ class Reactions(Participant):
         late = self.now - entry.stage.released_us >= AT_ONCE_US
         self.table.move(entry, recalled(entry.stage, f"held again ({job.reason})"[:300], excused=late))
 
+    def let_go(self, entry: Entry, job: SeenJob) -> None:
+        """It may start at any time, and perhaps not with what was decided for it."""
+        if self.orchestrator.asks_otherwise(entry, job, self.epoch.names):
+            self.notes.count("changed")
+            why = "it asks for something else than when its start was decided"
+            self.table.move(entry, recalled(entry.stage, why, excused=True))
+
     def timed_out(self, entry: Entry, job: SeenJob) -> None:
         """Its start has taken too long."""
         self.notes.count("timed-out")
@@ -214,7 +221,7 @@ GOES_ON: Table = {
     Phase.WAITING:    (_NO,    _R.waits,      _R.waits, _NO,     _NO,      _NO,          _NO,   _NO),
     Phase.ATTACHING:  (_START, _NO,           _NO,      _ASTRAY, _NO,      _NO,          _NO,   _NO),
     Phase.ORDERING:   (_START, _NO,           _NO,      _ASTRAY, _NO,      _NO,          _NO,   _NO),
-    Phase.RELEASED:   (_START, _R.held_again, _REFUSED, _ASTRAY, _REFUSED, _R.timed_out, _NO,   _NO),
+    Phase.RELEASED:   (_START, _R.held_again, _REFUSED, _ASTRAY, _REFUSED, _R.timed_out, _R.let_go, _NO),
     Phase.RECALLING:  (_START, _NO,           _NO,      _NO,     _NO,      _NO,          _NO,   _NO),
     Phase.RUNNING:    (_R.runs, _NO,          _NO,      _NO,     _NO,      _NO,          _NO,   _NO),
     Phase.STOPPING:   (_NO,    _STOPPED,      _STOPPED, _HOLD,   _HOLD,    _HOLD,        _HOLD, _NO),

@@ -211,6 +211,14 @@ class KubernetesAdapter:
         node = next((names.node_of[name] for name in job.nodes if name in names.node_of), None)
         return None if node is None else terms.stands(job.own, job.key, node, names.cluster)
 
+    def asks_otherwise(self, entry: Entry, job: SeenJob, names: Names) -> bool:
+        """What a pod asks for is fixed."""
+        return False
+
+    def holds_otherwise(self, entry: Entry, job: SeenJob, names: Names) -> tuple[Job, Lease] | None:
+        """What a pod that is bound holds is what it asks for."""
+        return None
+
     def own_of(self, record: Mapping[str, Any]) -> KeptPods | None:
         """The pods of a gang."""
         return kept_of(record)

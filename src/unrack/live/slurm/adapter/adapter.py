@@ -11,16 +11,19 @@ from unrack.live.driver.portable import Names
 from unrack.live.driver.seen import Seen, SeenJob, Shown
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import Beginning
-from unrack.live.driver.state.stage import Phase, Released
+from unrack.live.driver.state.stage import Foreign, Phase, Released
 from unrack.live.driver.state.table import KnownJobs
+from unrack.live.records import job_record
 from unrack.live.slurm.adapter.admission import Admission, asks_of, bare, could_share
 from unrack.live.slurm.adapter.asked import Placing, as_asked, changed_since, noted, placed, placing_of
 from unrack.live.slurm.adapter.orders import carried_out, ready_us
+from unrack.live.slurm.adapter.otherwise import amounts, held_otherwise
 from unrack.live.slurm.adapter.refusals import Refusals
 from unrack.live.slurm.adapter.restored import Restored
-from unrack.live.slurm.adapter.seen import NOT_OPEN, not_now, seen_of
+from unrack.live.slurm.adapter.seen import NOT_OPEN, Member, not_now, seen_of
 from unrack.live.slurm.agreed import Agreed
 from unrack.live.slurm.client import Client
+from unrack.live.slurm.reading import SlurmJob
 from unrack.workload.job import Job
 
 
@@ -45,6 +48,8 @@ class SlurmAdapter:
         self.refusals, self.restored = Refusals(), Restored()
         self._admission: Admission | None = None
         self._now, self._at_s, self._ready_us = 0, 0.0, dict[str, int]()
+        # by the keys of jobs: what they asked for when they were held back for that; what they hold as the core has it
+        self._asked, self._held = dict[str, Any](), dict[str, tuple[Any, ...]]()
 
     def changed(self, now: int) -> bool:
         """Whether anything may have changed, or is to be looked at."""
@@ -68,6 +73,9 @@ class SlurmAdapter:
         """A turn begins."""
         self.refusals.read(seen.own)
         self.refusals.keep(entry.key for entry in table)
+        for kept in (self._asked, self._held):
+            for key in [key for key in kept if table.get(key) is None]:
+                del kept[key]
         self.restored.look(seen, table, now)
         for entry in table.in_phase((Phase.RELEASED, Phase.RECALLING)):
             job = seen.jobs.get(entry.key)
@@ -100,6 +108,29 @@ class SlurmAdapter:
     def stands(self, job: SeenJob, names: Names) -> tuple[Job, Lease] | None:
         """What a job that runs holds."""
         return self.terms.stands(job.own.job, names)
+
+    def asks_otherwise(self, entry: Entry, job: SeenJob, names: Names) -> bool:
+        """Its user, or an operator, has changed what it asks; what Slurm only counts otherwise is seen again."""
+        member: Member = job.own
+        asked = asks_of(as_asked(entry, member.job), member.key, self.terms, names, 0)
+        found = asked.why if isinstance(asked, Problem) else amounts(bare(job_record(asked)))
+        if found == amounts(bare(entry.job)) or self._asked.get(entry.key) == found:
+            return False
+        self._asked[entry.key] = found
+        return True
+
+    def holds_otherwise(self, entry: Entry, job: SeenJob, names: Names) -> tuple[Job, Lease] | None:
+        """Slurm gives a job something else than was decided, or has changed what it has."""
+        seen: SlurmJob = job.own.job
+        now = names, seen.holds, seen.licences
+        if self._held.get(entry.key) == now or job.completing or (stands := self.stands(job, names)) is None:
+            return None
+        foreign = isinstance(entry.stage, Foreign)
+        asked = stands[0] if foreign else asks_of(seen, job.own.key, self.terms, names, 0)
+        found = held_otherwise(entry, *stands, names, None if isinstance(asked, Problem) else asked.demand.devices)
+        if found is None:
+            self._held[entry.key] = now
+        return found
 
     def own_of(self, record: Mapping[str, Any]) -> Placing:
         """What a record of the journal says that a job asked for before it was placed."""
@@ -139,3 +170,5 @@ class SlurmAdapter:
     def started(self, key: str) -> None:
         """Slurm has started a job."""
         self.refusals.forget(key)
+        self._asked.pop(key, None)
+        self._held.pop(key, None)

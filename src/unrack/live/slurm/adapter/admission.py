@@ -101,8 +101,10 @@ class Admission:
         asked = replace(asked, submit_us=since_us)
         if why := self.refusals.against(entry.key, job, bare(job_record(asked)), self.now):
             return Problem(why)
-        asked = self.refusals.elsewhere(entry.key, job, asked, self.now, names.cluster)
-        return Problem(why) if (why := self._unlike_others(asked)) else asked
+        found = self.refusals.elsewhere(entry.key, job, asked, self.now, names.cluster)
+        if isinstance(found, Problem):
+            return found
+        return Problem(why) if (why := self._unlike_others(found)) else found
 
     @staticmethod
     def _is_started(entry: Entry | None, job: SlurmJob) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from unrack.cluster.formats.site import SaidSite
 from unrack.cluster.spec import Cluster
+from unrack.live.driver.contract import Problem
 from unrack.live.slurm.jobs import nodes_for
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.slurm_text.hostlists import compress, expand
@@ -92,19 +93,23 @@ class Refusals:
         without, lapses_us = before.union(nodes).difference(job.required_nodes), now + SLOWEST_US
         self._refusals[key] = Refusal(LATE, _group(job), asked, self._counts(job), around, now, without, lapses_us)
 
-    def elsewhere(self, key: str, job: SlurmJob, asked: Job, now: int, cluster: Cluster) -> Job:
-        """A job without the nodes on which Slurm could not start it; of components it is not known which could not."""
+    def elsewhere(self, key: str, job: SlurmJob, asked: Job, now: int, cluster: Cluster) -> Job | Problem:
+        """A job without the nodes on which Slurm could not start it, or why there is no other.
+
+        Of components it is not known which could not.
+        """
         own = self._refusals.get(key)
         if own is None or not own.nodes or asked.components or own.around != self._state(job) or now >= own.lapses_us:
             return asked
-        if own.reason == LATE:
-            there = nodes_for(cluster, asked.said)
-            there = there & ~np.isin(np.arange(len(cluster)), [cluster.number_of.get(name, -1) for name in own.nodes])
-            if np.count_nonzero(there) < asked.demand.tasks:  # all were tried: from the beginning
-                self._refusals[key] = own._replace(nodes=frozenset())
-                return asked
-        said = asked.said.get("exc_nodes", "")
-        without = own.nodes.union(expand(said) if said else ())
+        there = nodes_for(cluster, asked.said)
+        there = there & ~np.isin(np.arange(len(cluster)), [cluster.number_of.get(name, -1) for name in own.nodes])
+        if np.count_nonzero(there) < asked.demand.tasks:  # all were tried
+            if own.reason != LATE:
+                return Problem(said(own.reason), again_us=own.lapses_us)
+            self._refusals[key] = own._replace(nodes=frozenset())
+            return asked
+        listed = asked.said.get("exc_nodes", "")
+        without = own.nodes.union(expand(listed) if listed else ())
         return replace(asked, said={**asked.said, "exc_nodes": compress(sorted(without))})
 
     def forget(self, key: str) -> None:

@@ -112,7 +112,7 @@ def seen_of(reading: Reading, partitions: Collection[str], take: Take, known: Co
     known
         As of :func:`all_members`.
     """
-    nodes = tuple(SeenNode(node.name, node.usable) for node in reading.nodes)
+    nodes = tuple(SeenNode(node.name, node.takes_jobs) for node in reading.nodes)
     usable = frozenset(node.name for node in nodes if node.usable)
     closed, awaited = frozenset(node.name for node in reading.nodes if node.is_closed), Awaited(reading)
     whole = (one for one in reading.reservations if "CoreIDs" not in one.fields)  # some of its cores are for others

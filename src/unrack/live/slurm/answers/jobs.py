@@ -27,7 +27,7 @@ _ASKS_BEYOND = {
     "batch_features": "features of its first node", "cluster_features": "features of clusters",
     "tres_per_socket": "resources a socket", "core_spec": "specialised cores",
     "thread_spec": "specialised cores", "contiguous": "contiguous nodes", "network": "network",
-    "burst_buffer": "burst buffer", "memory_per_tres": "memory a resource", "cpus_per_tres": "cores a resource",
+    "burst_buffer": "burst buffer",
 }  # fmt: skip
 
 
@@ -76,6 +76,10 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
     waiting = text(record.get("array_task_string")).partition("%")[0].strip("[]") if array and member < 0 else ""
     limit_minutes = number(record.get("time_limit"), -1)
     nodes_min, nodes_max = max(number(record.get("node_count"), 1), 1), number(record.get("max_nodes"))
+    nodes_min = min(nodes_min, nodes_max or nodes_min)  # 22.05 says how many its tasks would fill, if that is more
+    cpus = max(number(record.get("cpus"), 1), 1)
+    if waits:  # it is said of each node; of a job that was placed, in all
+        cpus = max(cpus, nodes_min * small(record.get("minimum_cpus_per_node"), 1))
     node_memory_mb, cpu_memory_mb = number(record.get("memory_per_node")), number(record.get("memory_per_cpu"))
     holds_now = state in HOLDING or completing
     return SlurmJob(
@@ -103,15 +107,17 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
         start_s=number(record.get("start_time")),
         end_s=0 if waits or (holds_now and not completing) else number(record.get("end_time")),
         limit_s=None if limit_minutes < 0 else limit_minutes * 60,
-        nodes_min=min(nodes_min, nodes_max or nodes_min),  # 22.05 says how many its tasks would fill, if that is more
+        nodes_min=nodes_min,
         nodes_max=nodes_max,
         tasks=tasks,
-        cpus=max(number(record.get("cpus"), 1), 1),
+        cpus=cpus,
         cpus_per_task=max(small(record.get("cpus_per_task"), 1), 1),
         node_memory_mb=node_memory_mb,
         cpu_memory_mb=0 if node_memory_mb else cpu_memory_mb,
         gres=_gres(record.get("tres_per_node")),
         gres_total=_total(record, tasks),
+        gpu_cpus=_gres(record.get("cpus_per_tres")).get("gpu", 0),
+        gpu_memory_mb=_gres(record.get("memory_per_tres")).get("gpu", 0),
         licences=licences(text(record.get("licenses"))),
         required_nodes=_names(record.get("required_nodes")),
         excluded_nodes=_names(record.get("excluded_nodes")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
@@ -55,6 +56,26 @@ def partitions_in(printed: str) -> tuple[dict[str, Partition], list[str]]:
         )
 
     return _read(printed, "partition", "PartitionName", made)
+
+
+def hidden_in(partitions: Mapping[str, Partition], nodes: Collection[str]) -> list[str]:
+    """The partitions of which Slurm does not show some nodes, a sentence each.
+
+    Examples
+    --------
+    >>> hidden_in(partitions_in("PartitionName=short Nodes=n[1-3]")[0], ["n1", "n2", "n3"])
+    []
+    >>> hidden_in(partitions_in("PartitionName=short Nodes=n[1-3]")[0], ["n1", "n2"])
+    ['partition short: some nodes are not shown; those of a cloud that are powered down need PrivateData=cloud']
+    """
+    found = []
+    for name, partition in sorted(partitions.items()):
+        with contextlib.suppress(ValueError):
+            listed = text(partition.fields.get("Nodes"))
+            if listed and not set(expand(listed)) <= set(nodes):
+                why = "some nodes are not shown; those of a cloud that are powered down need PrivateData=cloud"
+                found.append(f"partition {repr(name)[1:-1][:60]}: {why}")
+    return found
 
 
 def reservations_in(printed: str) -> tuple[tuple[Reservation, ...], list[str]]:

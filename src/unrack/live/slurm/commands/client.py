@@ -36,7 +36,7 @@ from unrack.live.driver.seen import UnreachableError
 from unrack.live.driver.used import Used
 from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.answers.nodes import nodes_of
-from unrack.live.slurm.answers.shown import licences_in, partitions_in, reservations_in
+from unrack.live.slurm.answers.shown import hidden_in, licences_in, partitions_in, reservations_in
 from unrack.live.slurm.commands.accounting import read_accounting, read_used
 from unrack.live.slurm.commands.batch import attributed, commands_of, is_unreachable, problem_in
 from unrack.live.slurm.commands.listing import (
@@ -136,7 +136,8 @@ class CommandClient:
         partitions, bad_partitions = partitions_in(told[1])
         reservations, bad_reservations = reservations_in(told[2])
         self._digest, self._nodes = digest, tuple(node.name for node in nodes)
-        bad = (*bad_nodes, *bad_jobs, *bad_licences, *bad_partitions, *bad_reservations)
+        hidden = hidden_in(partitions, self._nodes)
+        bad = (*bad_nodes, *bad_jobs, *bad_licences, *bad_partitions, *bad_reservations, *hidden)
         self._ask_accounting(at_s)
         bad = (*bad, self._unknown) if self._unknown else bad
         known = self._accounting, self._used

@@ -15,9 +15,10 @@ from unrack.slurm_text.times import span_s
 JOB_FIELDS = (
     "jobid", "jobarrayid", "state", "reason", "prioritylong", "submittime", "eligibletime", "timelimit", "numnodes",
     "maxnodes", "numtasks", "numcpus", "cpus-per-task", "mincpus", "minmemory", "tres-per-node", "tres-per-job",
-    "tres-per-task", "tres-per-socket", "tres-alloc", "licenses", "reqnodes", "nodelist", "oversubscribe", "dependency",
-    "restartcnt", "hetjobid", "hetjobidset", "hetjoboffset", "feature", "reservation", "partition", "username",
-    "account", "qos", "nice", "contiguous", "ntpernode", "name", "comment", "admin_comment",
+    "tres-per-task", "cpus-per-tres", "mem-per-tres", "tres-per-socket", "tres-alloc", "licenses", "reqnodes",
+    "nodelist", "oversubscribe", "dependency", "restartcnt", "hetjobid", "hetjobidset", "hetjoboffset", "feature",
+    "reservation", "partition", "username", "account", "qos", "nice", "contiguous", "ntpernode", "name", "comment",
+    "admin_comment",
 )  # fmt: skip
 """What may change of a job and matters; when it began or is expected to is left out, as that changes all the time."""
 NODE_FIELDS = ("nodelist", "statecomplete", "gres", "cpus", "memory", "partition", "features_act", "reason")
@@ -106,6 +107,9 @@ def _record(row: Mapping[str, str]) -> dict[str, Any]:
         "tres_per_job": said["tres-per-job"],
         "tres_per_task": said["tres-per-task"],
         "tres_per_socket": said["tres-per-socket"],
+        "cpus_per_tres": said["cpus-per-tres"],
+        "memory_per_tres": said["mem-per-tres"],
+        "minimum_cpus_per_node": said["mincpus"],
         "tres_alloc_str": said["tres-alloc"],
         "licenses": said["licenses"],
         "required_nodes": said["reqnodes"],

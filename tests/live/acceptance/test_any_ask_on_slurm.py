@@ -1,0 +1,76 @@
+"""Whatever jobs ask of a real Slurm: what it would run runs, the rest waits with a reason, others are not held up."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driven_bed import Driven, audit
+from slurm_bed import Bed
+
+pytestmark = pytest.mark.live
+RUN: list[dict[str, Any]] = [
+    {"deadline": "now+2hours"}, {"switches": "1"}, {"signal": "B:USR1@30"}, {"wait_all_nodes": "1"}, {"gres": "none"},
+    {"gres": "nvme:0"}, {"cpus_per_gpu": 2, "gpus": 1}, {"cpus_per_gpu": 2, "gpus": 4},
+    {"cpus_per_gpu": 3, "gpus_per_node": 2, "nodes": 2}, {"mem_per_gpu": "1G", "gpus": 3, "mem": False},
+    {"gpus": 5}, {"cpus_per_gpu": 2, "gpus_per_task": 1, "ntasks": 2}, {"ntasks_per_core": 1}, {"core_spec": 1},
+    {"ntasks_per_socket": 2, "ntasks": 2}, {"begin": "2020-01-01"}, {"dependency": "afterany:99999"},
+    {"requeue": True}, {"time_min": "1"}, {"sockets_per_node": 1, "cores_per_socket": 2}, {"extra_node_info": "1:2:1"},
+    {"hint": "nomultithread"}, {"spread_job": True, "nodes": 2, "ntasks": 4}, {"use_min_nodes": True, "nodes": "1-3"},
+    {"oversubscribe": True}, {"exclusive": "user"}, {"mem": 0}, {"distribution": "cyclic", "nodes": 2, "ntasks": 3},
+    {"mincpus": 5, "ntasks": 2}, {"mincpus": 4, "nodes": 2}, {"ntasks_per_gpu": 2, "gpus": 1}, {"no_kill": True},
+    {"nodes": 2, "ntasks": 5, "cpus_per_task": 2}, {"array": "0-999%1", "time": "1"},
+]  # fmt: skip
+LEFT: list[dict[str, Any]] = [
+    {"contiguous": True, "nodes": 2}, {"gpus_per_socket": 1, "sockets_per_node": 1}, {"mincpus": 9}, {"nodes": 9},
+    {"cpus_per_gpu": 9, "gpus": 1},
+]  # fmt: skip
+WAIT: list[dict[str, Any]] = [{"tmp": "1000"}, {"nodelist": "n4"}, {"gpus": 7}]
+"""What may start once the fourth node is back."""
+AGAIN = "[ ${SLURM_RESTART_COUNT:-0} -gt 1 ] || scontrol requeue $SLURM_JOB_ID; sleep 1"
+
+
+def test_what_slurm_would_run_runs_and_no_ask_holds_up_others(new_bed: Callable[..., Bed], tmp_path: Path) -> None:
+    bed = new_bed(nodes=4, scheduler="backfill", remember_s=3000, gpus=2)
+    bed.drain("n4")
+    driven = Driven(bed, tmp_path, "easy", start_timeout="20 s")
+    asked = {"hold": True, "partition": "main", "time": "1", "mem": 100, "script": "sleep 1", "user": "nobody"}
+    left, wait = (bed.submit_many([{**asked, **more} for more in some]) for some in (LEFT, WAIT))
+    run = bed.submit_many([{**asked, **more} for more in RUN])
+    run.append(bed.submit(**{**asked, "script": AGAIN}))
+    array = run[-2]
+    driven.start()
+    try:
+        others = []
+        for _ in range(6):
+            time.sleep(3)
+            others.append(bed.submit(**{**asked, "user": "daemon"}))
+        bed.wait_until(lambda: driven.all_over(others), 60, "others are not held up")
+        mine = [job for job in run if job != array]
+        bed.wait_until(lambda: driven.all_over(mine), 150, "what Slurm would run has run")
+
+        def members() -> int:
+            found = (one for one in bed.jobs() if int(one.get("ArrayJobId", 0)) == array)
+            return sum(one["JobState"] == "COMPLETED" for one in found)
+
+        bed.wait_until(lambda: members() > 5, 40, "members of the array follow each other")
+        bed.cancel(array)
+        time.sleep(2)
+        status = json.loads(driven.command("slurm", "status", "--state", str(driven.state), "--json"))
+        why = {one["key"]: one.get("why") or one["phase"] for one in status["jobs"]}
+        for job, more in zip(left, LEFT, strict=True):
+            assert bed.state(job) == "PENDING", more
+            assert why[str(job)] not in ("waiting", "aside"), (more, why)
+        assert {bed.state(job) for job in wait} == {"PENDING"}
+        bed.resume("n4")
+        bed.wait_until(lambda: driven.all_over(wait[1:]), 40, "what has waited for a node runs on it")
+    finally:
+        driven.stop()
+    known = {job: bed.job(job) for job in (*mine, *wait[1:])}
+    assert {one["JobState"] for one in known.values()} == {"COMPLETED"}
+    assert known[run[-1]]["Restarts"] == "2"
+    audit(driven, [*mine, *wait[1:], *others])
