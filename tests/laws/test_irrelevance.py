@@ -250,6 +250,16 @@ def test_nor_where_a_plan_counts_cores_or_whole_nodes(worlds: range) -> None:
             assert not told, f"{policy}, {unscarce.__name__}, world {seed}: {told}"
 
 
+def test_on_whole_nodes_the_tightest_run_is_of_the_first_nodes_whatever_jobs_ask_there() -> None:
+    for seed in range(6):
+        world = random_world(np.random.default_rng([7, seed]), alike=False)
+        for beside in (link, apart, drives):
+            for rule in ("easy(nodes=whole)", "conservative(nodes=whole)", "easy(nodes=whole, memory=disaggregated)"):
+                made = beside(World(world.cluster | ({"lending": "all"} if "memory" in rule else {}), world.jobs))
+                told = difference(starts(made, rule), starts(made, rule.replace(")", ", place=tightest-run)")))
+                assert not told, f"{rule}, {beside.__name__}, world {seed}: {told}"
+
+
 BORROWING = (
     *(f"{name}(memory={rule})" for name in ("easy", "conservative") for rule in ("naive", "local", "disaggregated")),
     "slurm(interval=7 s, memory=disaggregated)", "easy(memory=disaggregated, nodes=whole)",
