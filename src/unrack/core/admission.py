@@ -100,8 +100,9 @@ class Admission:
     def joint(self, jobs: JobTable, least: JobTable | None = None) -> dict[int, Joint]:
         """Jobs that ask for nodes of a site and for what some nodes alone have; what decides whether some have both.
 
-        Each resource looks at what is asked of itself alone. A policy that does not say whether a job has a place is
-        taken to have one where conservative plans do, and not looked at if it lends memory or jobs ask for devices.
+        Each resource looks at what is asked of itself alone. Jobs for which any node will do are not looked at, as where
+        there is no site. A policy that does not say whether a job has a place is taken to have one where conservative
+        plans do, and not looked at if it lends memory or jobs ask for devices.
         ``least``: the jobs at their smallest sizes; a job that has a smaller one than its own is not looked at.
         """
         places, where = self.cluster.places.installed, jobs.devices.get(("site", "where"))
@@ -114,7 +115,8 @@ class Admission:
         }  # fmt: skip
         names = [key for key in jobs.devices if (told if key[0] not in places else key[0] in unlike)]
         others = [jobs.devices[key] for key in names]
-        fixed = (where > 0) & (least is None or least.tasks == jobs.tasks)
+        narrow = [n for n in np.unique(where).tolist() if places["site"].narrows(n)]
+        fixed = np.isin(where, narrow) & (least is None or least.tasks == jobs.tasks)
         rows = np.flatnonzero(fixed & np.any([amounts > 0 for amounts in others] or [where < 0], axis=0))
         several = [n for n in np.unique(where[rows]).tolist() if places["site"].choices(np.array([n]))]
         counts = np.where(np.isin(where, several), jobs.devices["site", "counts"], 0)

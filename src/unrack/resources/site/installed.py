@@ -143,9 +143,14 @@ class Site(Usual):
 
     def is_anywhere(self, ways: Sequence[Way]) -> bool:
         """Whether ways to have nodes say nothing: any node will do, at any time, and no job is stopped for others."""
-        if self.windows or self.file.preempt is not None or len(ways) != 1 or ways[0].counts:
-            return False
-        return bool((ways[0].nodes == self.computing).all())
+        return not self.windows and self.file.preempt is None and self._wide(ways)
+
+    def _wide(self, ways: Sequence[Way]) -> bool:
+        return len(ways) == 1 and not ways[0].counts and bool((ways[0].nodes == self.computing).all())
+
+    def narrows(self, number: int) -> bool:
+        """Whether a :class:`Where` says that some nodes will not do, or when, beside windows of others."""
+        return number != 0 and (not self._wide(self.ways_of_wheres[number]) or self.owner_of(self.wheres[number - 1]) != 0)
 
     @cached_property
     def ways_of_wheres(self) -> tuple[tuple[Way, ...], ...]:
