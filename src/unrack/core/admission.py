@@ -100,8 +100,8 @@ class Admission:
     def joint(self, jobs: JobTable, least: JobTable | None = None) -> dict[int, Joint]:
         """Jobs that ask for nodes of a site and for what some nodes alone have; what decides whether some have both.
 
-        Each resource looks at what is asked of itself alone. Jobs for which any node will do are not looked at, as where
-        there is no site. A policy that does not say whether a job has a place is taken to have one where conservative
+        Each resource looks at what is asked of itself alone. Jobs for which any node will do are not looked at, as
+        without a site. A policy that does not say whether a job has a place is taken to have one where conservative
         plans do, and not looked at if it lends memory or jobs ask for devices.
         ``least``: the jobs at their smallest sizes; a job that has a smaller one than its own is not looked at.
         """

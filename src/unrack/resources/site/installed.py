@@ -150,7 +150,8 @@ class Site(Usual):
 
     def narrows(self, number: int) -> bool:
         """Whether a :class:`Where` says that some nodes will not do, or when, beside windows of others."""
-        return number != 0 and (not self._wide(self.ways_of_wheres[number]) or self.owner_of(self.wheres[number - 1]) != 0)
+        wide = number == 0 or (self._wide(self.ways_of_wheres[number]) and self.owner_of(self.wheres[number - 1]) == 0)
+        return not wide
 
     @cached_property
     def ways_of_wheres(self) -> tuple[tuple[Way, ...], ...]:
