@@ -148,8 +148,14 @@ def test_counting_by_steps_would_promise_what_no_nodes_can_keep() -> None:
     assert found == [0.0, 0.0, 2.0, 20.0]  # on node 0, on node 1, on node 0, and when that is free
 
 
-@pytest.mark.parametrize("site", [{}, {"reservations": [{"name": "r", "nodes": ["0"], "start": "90 d", "duration": 1}]},
-                                  {"partitions": [{"name": "all", "default": True}], "preempt": {"by": "qos"}}])  # fmt: skip
+@pytest.mark.parametrize(
+    "site",
+    [
+        {},
+        {"reservations": [{"name": "r", "nodes": ["0"], "start": "90 d", "duration": 1}]},
+        {"partitions": [{"name": "all", "default": True}], "preempt": {"by": "qos"}},
+    ],
+)
 def test_a_job_is_not_turned_away_for_what_a_site_says_of_other_times_and_jobs(site: dict[str, Any]) -> None:
     """Two tasks share a drive, which is on one node; they have none while the first node is empty, which holds one."""
     pool = {"kind": "nvme", "count": 1, "share": 2, "quantities": {"capacity_mb": 1000}}

@@ -157,6 +157,7 @@ class Counters(Usual):
             places += [Place(*place) for place in zip(names, [file.name] * len(names), amounts.tolist(), strict=True)]
         self.places = tuple(places)
         self.quantities = tuple(counter.file.name for counter in self._counters)
+        self.once = frozenset(file.name for file in files if not file.by_task)  # those that a whole job asks for
 
     @property
     def whole(self) -> dict[str, int]:
