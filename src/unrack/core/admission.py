@@ -115,10 +115,11 @@ class Admission:
         }  # fmt: skip
         names = [key for key in jobs.devices if (told if key[0] not in places else key[0] in unlike)]
         others = [jobs.devices[key] for key in names]
-        narrow = [n for n in np.unique(where).tolist() if places["site"].narrows(n)]
+        site = cast(Site, places["site"])
+        narrow = [n for n in np.unique(where).tolist() if site.narrows(n)]
         fixed = np.isin(where, narrow) & (least is None or least.tasks == jobs.tasks)
         rows = np.flatnonzero(fixed & np.any([amounts > 0 for amounts in others] or [where < 0], axis=0))
-        several = [n for n in np.unique(where[rows]).tolist() if places["site"].choices(np.array([n]))]
+        several = [n for n in np.unique(where[rows]).tolist() if site.choices(np.array([n]))]
         counts = np.where(np.isin(where, several), jobs.devices["site", "counts"], 0)
         us = jobs.request_us * bool(self.cluster.places.windows)
         rest, sizes = np.stack([where, counts, us, *others])[:, rows], jobs.asks[: MEMORY + 1, rows]
