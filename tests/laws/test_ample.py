@@ -49,7 +49,9 @@ CASES: tuple[tuple[dict[str, Any], dict[tuple[str, str], int], int, bool], ...] 
     ({"spread": {"groups": 1}}, {GROUP: 1, MOST: 2}, 1, True),
     ({"spread": {"groups": 1}}, {GROUP: 1, MOST: 1}, 1, False),
     (slots(2), {SLOT: 1}, 1, True), (slots(2, nodes="0-2"), {SLOT: 1}, 1, False),
-    (slots(9, asked_by="job"), {SLOT: 1}, 1, False), ({"gpus": machines(2)}, {GPUS: 1}, 1, True),
+    (slots(2, asked_by="job"), {SLOT: 1}, 1, True), (slots(1, asked_by="job"), {SLOT: 1}, 1, False),
+    ({"counted": [*slots(2)["counted"], {"name": "seat", "amount": 1}]}, {SLOT: 1, ("counted", "seat"): 1}, 1, True),
+    ({"gpus": machines(2)}, {GPUS: 1}, 1, True),
     ({"gpus": machines(2)}, {PARTS: 10}, 1, True), ({"gpus": machines(1)}, {PARTS: 10}, 1, False),
     ({"gpus": machines(2)}, {GPUS: 2}, 2, True),
     ({"gpus": machines(4)}, {GPUS: 1, ("gpus", "together"): 1}, 1, False),
@@ -58,6 +60,9 @@ CASES: tuple[tuple[dict[str, Any], dict[tuple[str, str], int], int, bool], ...] 
     ({"pools": [drives(8)], "links": {"mb_s": 4}}, {DRIVE: 500, MB: 2}, 1, True),
     ({"pools": [drives(8, detach_latency=1)]}, {DRIVE: 1}, 1, False),
     ({"pools": [drives(8, reach=["0-2"])]}, {DRIVE: 1}, 1, False),
+    ({"pools": [drives(2, per="node")]}, {DRIVE: 1}, 1, True),
+    ({"pools": [drives(1, per="node")]}, {DRIVE: 1}, 1, False),
+    ({"pools": [drives(4) | {"name": name} for name in "ab"]}, {DRIVE: 1}, 1, True),
 )  # fmt: skip
 
 

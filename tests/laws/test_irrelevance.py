@@ -92,6 +92,19 @@ def drives(world: World) -> World:
     return World(world.cluster | {"pools": [pool]}, world.jobs | {"devices": devices})
 
 
+def drives_of_nodes(world: World) -> World:
+    """A drive in each node for each of its cores, and more, of which a task of every third job takes a part."""
+    pool = {"name": "drives", "kind": "nvme", "count": 8, "per": "node", "quantities": {"capacity_mb": 1_000_000}}
+    return World(drives(world).cluster | {"pools": [pool]}, drives(world).jobs)
+
+
+def gateway(world: World) -> World:
+    """A gateway in each rack, for a million jobs."""
+    gate = {"name": "gate", "amount": 1_000_000, "per": "rack", "asked_by": "job"}
+    cluster = world.cluster | {"nodes_per_rack": 1, "counted": [gate]}
+    return World(cluster, world.jobs | {"devices": asked(world, "gate")})
+
+
 def apart(world: World) -> World:
     """A group of tasks of which a million may be on one node."""
     devices = {
@@ -245,9 +258,20 @@ def test_nor_where_a_plan_counts_cores_or_whole_nodes(worlds: range) -> None:
         policy = counting[seed % len(counting)]
         world = random_world(np.random.default_rng([6, seed]), alike="whole" not in policy and "naive" not in policy)
         plain = starts(world, policy)
-        for unscarce in (link, apart, drives, gpus):
+        nodes = sum(kind["count"] for kind in world.cluster["nodes"])
+        for unscarce in (link, apart, drives, gpus, drives_of_nodes, *((gateway,) if nodes > 1 else ())):
             told = difference(plain, starts(unscarce(world), policy))
             assert not told, f"{policy}, {unscarce.__name__}, world {seed}: {told}"
+
+
+def test_on_whole_nodes_the_tightest_run_is_of_the_first_nodes_whatever_jobs_ask_there() -> None:
+    for seed in range(6):
+        world = random_world(np.random.default_rng([7, seed]), alike=False)
+        for beside in (link, apart, drives):
+            for rule in ("easy(nodes=whole)", "conservative(nodes=whole)", "easy(nodes=whole, memory=disaggregated)"):
+                made = beside(World(world.cluster | ({"lending": "all"} if "memory" in rule else {}), world.jobs))
+                told = difference(starts(made, rule), starts(made, rule.replace(")", ", place=tightest-run)")))
+                assert not told, f"{rule}, {beside.__name__}, world {seed}: {told}"
 
 
 BORROWING = (

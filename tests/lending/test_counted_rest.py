@@ -24,6 +24,7 @@ from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.view import View
+from unrack.workload.job import job_table
 
 RULES = ["disaggregated", "local", "local-spread", "naive", "strawman", "contention-aware"]
 
@@ -116,3 +117,35 @@ def test_what_is_asked_while_a_plan_rests_is_answered_as_of_then() -> None:
 
         Kernel(core).run(after_round=ask)
     assert asked > 10
+
+
+def by_the_tick(nodes: int, rule: str, every: int, jobs: list[J]) -> list[list[int]]:
+    """When jobs start, in ticks of a µs, under a plan that rests and under one that does not; on nodes of 1 MB."""
+    cluster = Cluster.from_dict({"nodes": [{"count": nodes, "cores": 1, "memory": 1}], "lending": "all"})
+    policy = parse_policy(f"{rule}(scheduler=slurm, main=interval)")
+    assert type(policy) is LentSlurm
+    policy = replace(policy, interval_us=every)
+    values = {name: getattr(policy, name) for name in policy.__dataclass_fields__}
+    submit, run, tasks, request, cores, mb, _ = np.array(jobs, np.int64).T
+    asked = job_table(submit_us=submit, work_us=run, request_us=request, tasks=tasks, cores=cores, memory_mb=mb)
+    logs = [Kernel(Core(cluster, asked, one)).run() for one in (policy, Restless(**values))]
+    return [log.attempt_start_us[np.argsort(log.attempt_job)].tolist() for log in logs]
+
+
+def test_a_rest_ends_where_a_job_comes_that_fits_beside_the_others() -> None:
+    """A job past its end, one until 1 000, and one that waits for the nodes of both; then one for the free node."""
+    jobs = [J(0, 2000, 1, 1, 1, 1), J(0, 1000, 1, 1000, 1, 1), J(4, 9, 3, 9, 1, 1), J(7, 9, 1, 9, 1, 1)]
+    ours, theirs = by_the_tick(3, "naive", 2, jobs)
+    assert ours == theirs == [0, 0, 2000, 8]
+
+
+def test_a_plan_does_not_rest_where_what_moves_meets_what_stands() -> None:
+    """Four nodes: one in use until 7, one by a job past its end. The third job waits for all of them, from 7 on.
+
+    At 2 the fourth is expected from 3 to 7, so that the last has no place. At 3 it would be from 4 to 8, which is too
+    late for the third; so it comes behind that, and the last starts.
+    """
+    jobs = [J(0, 99, 1, 7, 1, 1), J(0, 99, 1, 1, 1, 1), J(2, 9, 4, 1, 1, 1), J(2, 9, 3, 4, 1, 1), J(2, 1, 1, 2, 1, 1)]
+    ours, theirs = by_the_tick(4, "naive", 1, jobs)
+    assert ours == theirs
+    assert ours[4] == 3

@@ -146,3 +146,24 @@ def test_counting_by_steps_would_promise_what_no_nodes_can_keep() -> None:
     workload = Workload("four", table, Intake("", "", 0, 0))
     found = unrack.simulate(cluster, workload, "conservative").jobs["start_s"].to_list()
     assert found == [0.0, 0.0, 2.0, 20.0]  # on node 0, on node 1, on node 0, and when that is free
+
+
+@pytest.mark.parametrize(
+    "site",
+    [
+        {},
+        {"reservations": [{"name": "r", "nodes": ["0"], "start": "90 d", "duration": 1}]},
+        {"partitions": [{"name": "all", "default": True}], "preempt": {"by": "qos"}},
+    ],
+)
+def test_a_job_is_not_turned_away_for_what_a_site_says_of_other_times_and_jobs(site: dict[str, Any]) -> None:
+    """Two tasks share a drive, which is on one node; they have none while the first node is empty, which holds one."""
+    pool = {"kind": "nvme", "count": 1, "share": 2, "quantities": {"capacity_mb": 1000}}
+    nodes = [{"count": 1, "cores": 2, "memory": 2}, {"count": 1, "cores": 2, "memory": 5}]
+    table = job_table(
+        submit_us=np.array([0, S]), work_us=np.array([5 * S, 2 * S]), tasks=np.array([1, 2]), cores=np.array([2, 1]),
+        memory_mb=np.array([2, 2]), devices={("nvme", "capacity_mb"): np.array([0, 100])},
+    )  # fmt: skip
+    cluster = Cluster.from_dict({"nodes": nodes, "pools": [pool]} | ({"site": site} if site else {}))
+    found = unrack.simulate(cluster, Workload("two", table, Intake("", "", 0, 0)), "easy").jobs
+    assert found["start_s"].to_list() == [0.0, 1.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableSequence
+from functools import cached_property
 from operator import ge, le
 from typing import Any, cast
 
@@ -101,12 +102,13 @@ class Admission:
         """Jobs that ask for several things of which it matters where they are; what decides whether some have all.
 
         Each resource looks at what is asked of itself alone: nodes of a site, GPUs, drives. A gang may find too few
-        drives for the nodes that it needs, though there are enough for its tasks. Under a policy that does not say
-        whether a job has a place, one has where conservative plans have it: jobs that ask for nodes of a site alone are
-        looked at, and none if it lends memory or they ask for devices.
+        drives for the nodes that it needs, though there are enough for its tasks. Jobs for which any node will do count
+        as without a site. Under a policy that does not say whether a job has a place, one has where conservative plans
+        have it: jobs that ask for nodes of a site alone are looked at, and none if it lends memory or they ask for
+        devices.
         ``least``: the jobs at their smallest sizes; a job that has a smaller one than its own is not looked at.
         """
-        places, site = self.cluster.places.installed, jobs.devices.get(("site", "where"))
+        places, asked_nodes = self.cluster.places.installed, jobs.devices.get(("site", "where"))
         told = Ability.HOLDS in self.traits.does
         if not jobs.devices or (self.traits.lends and not told):
             return {}
@@ -116,7 +118,11 @@ class Admission:
         }  # fmt: skip
         names = [key for key in jobs.devices if key[0] in unlike or (told and key[0] not in places)]
         others = [jobs.devices[key] for key in names]
-        where = np.zeros(len(jobs), np.int64) if site is None else site
+        where = np.zeros(len(jobs), np.int64)
+        if asked_nodes is not None:
+            site = cast(Site, places["site"])
+            narrow = [n for n in np.unique(asked_nodes).tolist() if site.narrows(n)]
+            where = np.where(np.isin(asked_nodes, narrow), asked_nodes, 0)
         asked = np.stack([where, *others]) > 0
         several_asked = asked.sum(axis=0) > 1
         attached = [amounts for (kind, _), amounts in zip(names, asked[1:], strict=True) if kind not in places]
@@ -125,7 +131,7 @@ class Admission:
         rows = np.flatnonzero(fixed & ((several_asked | gangs) if told else several_asked & (where > 0)))
         if not len(rows):
             return {}
-        several = [n for n in np.unique(where[rows]).tolist() if n and places["site"].choices(np.array([n]))]
+        several = [n for n in np.unique(where[rows]).tolist() if n and site.choices(np.array([n]))]
         counts = np.where(np.isin(where, several), jobs.devices.get(("site", "counts"), 0), 0)
         us = jobs.request_us * bool(self.cluster.places.windows)
         rest, sizes = np.stack([where, counts, us, *others])[:, rows], jobs.asks[: MEMORY + 1, rows]
@@ -185,14 +191,29 @@ class Admission:
         return [window.start_us for window in own] + sorted(inside) or [max(ends, default=0)]
 
     def _holds(self, view: View, job: int, now: int) -> bool:
-        draft = Draft(view, now)
-        draft.submit(job)
+        """Whether a job has a place on all nodes, or without the first ones, which it may find taken by others.
+
+        A rule that gives one task after another the first node that will do may leave too little for the last.
+        """
         judge: Any = self.policy
         if Ability.HOLDS not in self.traits.does:
             from unrack.policy.discipline.conservative import Conservative
 
             judge = Conservative()
-        return bool(judge.holds(draft.view, job))
+        for first in self._unlike:
+            draft = Draft(view, now)
+            draft.drain(range(first))
+            draft.submit(job)
+            if judge.holds(draft.view, job):
+                return True
+        return False
+
+    @cached_property
+    def _unlike(self) -> list[int]:
+        """The first node, and those that are unlike the node before: in size, or in the pools within reach."""
+        cluster = self.cluster
+        what = np.vstack([cluster.cores, cluster.memory_mb, *cluster.devices.reach])
+        return [0, *(np.flatnonzero((np.diff(what) != 0).any(axis=0)) + 1).tolist()]
 
     def _too_big(self, jobs: JobTable) -> bytes:
         """Which jobs are too big, beside those with a device that no node has."""

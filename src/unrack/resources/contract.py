@@ -159,6 +159,9 @@ class Installed(Protocol):
     def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
         """Whether on every node as many tasks as ``full`` (int64[nodes]) find what they ask, of ``total`` per place."""
 
+    def certain(self, asked: Ints, tasks: int) -> Ints:
+        """int64[claims, 2]: what so many tasks claim wherever they run, of which :meth:`ample` says nothing."""
+
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """int64[nodes, homes]: how much one more device that sits there adds to what a task claims here; -1: too much.
 
@@ -238,6 +241,10 @@ class Usual(ABC):
     def adds_up(self, asked: Ints) -> bool:
         """Whether every task claims as much, of places that its node decides alone."""
         return False
+
+    def certain(self, asked: Ints, tasks: int) -> Ints:
+        """Nothing: it speaks of all claims."""
+        return np.empty((0, 2), np.int64)
 
     def device_costs(self, asked: Ints, free: Ints, nodes: Ints, homes: Ints) -> Ints:
         """Pooled devices claim nothing."""

@@ -153,7 +153,7 @@ class Places:
             if rows is None and on and isinstance(part.installed, Site):
                 rows = part.installed.anywhere(own, tasks, on)
             if rows is None and full is not None and part.installed.ample(own, full, part.total):
-                continue
+                rows = part.installed.certain(own, tasks)
             if rows is None and least:
                 rows = part.installed.at_least(own) if isinstance(part.installed, Site) else NO_CLAIMS
             if rows is None:

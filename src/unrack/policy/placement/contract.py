@@ -78,6 +78,7 @@ class Room(NamedTuple):
     cores: Ints  # int64[nodes]: cores that the next task may use; -1: the node takes none
     free: Ints  # int64[2, nodes]: free cores and MB
     lent: Ints  # int64[nodes]: MB of each node that tasks elsewhere use
+    whole: bool = False  # whether a node serves one job at a time
 
 
 class Spot(NamedTuple):

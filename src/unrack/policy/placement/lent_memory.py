@@ -86,7 +86,7 @@ def shown(room: Room) -> tuple[Ints, Ints]:
 def fill(room: Room, tasks: int, cores: int, mb: int, place: str) -> list[Spot] | None:
     """Nodes with all memory that tasks ask for, in the order of a rule; ``None``: they do not hold all tasks."""
     free, total = shown(room)
-    rows = place_one(free, total, tasks, cores, mb, False, FITS.get(place, int(Fit.FIRST)))
+    rows = place_one(free, total, tasks, cores, mb, room.whole, FITS.get(place, int(Fit.FIRST)))
     if not len(rows):
         return None
     return [
@@ -110,7 +110,7 @@ def room_on(view: View, whole: bool, open_nodes: Bools) -> Room:
     if whole:
         usable &= state.free[0] == state.total[0]
     free = state.free.copy()
-    return Room(np.where(usable, free[0], -1), free, view.lent.copy())
+    return Room(np.where(usable, free[0], -1), free, view.lent.copy(), whole)
 
 
 @dataclass(slots=True)

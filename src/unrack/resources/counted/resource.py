@@ -212,9 +212,22 @@ class Counters(Usual):
         zero = np.zeros(1, np.int64)
         return self.claims(asked, zero, np.array([tasks]), zero)
 
-    def adds_up(self, asked: Ints) -> bool:
-        """What tasks ask for does; of what jobs ask for, there may be as many."""
-        return self.once.isdisjoint(name for name, some in zip(self.quantities, asked, strict=True) if some)
+    def ample(self, asked: Ints, full: Ints, total: Ints) -> bool:
+        """Whether there is enough per rack and node, of what jobs ask for if every task is a job of its own."""
+        for counter, amount in zip(self._counters, asked.tolist(), strict=True):
+            if amount and counter.file.per != "cluster":
+                at, tasks = counter.at[full > 0], full[full > 0]
+                held = np.bincount(at.clip(0), tasks, counter.size).astype(np.int64)
+                if (at < 0).any() or (amount * held > total[counter.places]).any():
+                    return False
+        return True
+
+    def certain(self, asked: Ints, tasks: int) -> Ints:
+        """Of the counters of the cluster."""
+        whole = [counter.file.per == "cluster" for counter in self._counters]
+        found = self.anywhere(np.where(whole, asked, 0), tasks)
+        assert found is not None
+        return found
 
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED

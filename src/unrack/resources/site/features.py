@@ -7,7 +7,7 @@ a number, ``a*2``, is wanted of at least so many nodes; of others that say nothi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -130,6 +130,11 @@ def features_in(text: str) -> list[str]:
     ['rack1', 'rack2', 'ib', 'big']
     """
     return [found[2] for found in _TOKEN.finditer(text) if found[2]]
+
+
+def any_will_do(ways: Sequence[Way], nodes: Bools) -> bool:
+    """Whether ways to have nodes say no more than that they are of these."""
+    return len(ways) == 1 and not ways[0].counts and bool((ways[0].nodes == nodes).all())
 
 
 def still_wanted(way: Way, nodes: Ints) -> int:

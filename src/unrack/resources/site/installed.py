@@ -18,7 +18,7 @@ from unrack.reasons import Code, Reason
 from unrack.resources.checked import validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, no_room
 from unrack.resources.numbers import ranges
-from unrack.resources.site.features import Way, open_next, still_wanted, ways_of
+from unrack.resources.site.features import Way, any_will_do, open_next, still_wanted, ways_of
 from unrack.resources.site.kept import INSIDE, OUTSIDE, amounts_of, keeps_of, windows_of
 from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.open_limits import places_of
@@ -93,8 +93,7 @@ class Site(Usual):
         )
         self.open = bool(bound.get("open"))  # whether jobs that come one at a time count for limits
         known = [*(keep.place for keep in self.keeps), *(places_of(self.file) if self.open else ())]
-        made = [Place(*one) for one in bound["places"]] if "places" in bound else known
-        self.places: Sequence[Place] = tuple(made)
+        self.places: Sequence[Place] = tuple([Place(*one) for one in bound["places"]] if "places" in bound else known)
         self.limits = len(self.places) - len(self.keeps)  # what reservations keep comes first, and is none
         self.whose = (Whose(), *(Whose(*one) for one in bound.get("whose", ())))  # by number
 
@@ -143,9 +142,12 @@ class Site(Usual):
 
     def is_anywhere(self, ways: Sequence[Way]) -> bool:
         """Whether ways to have nodes say nothing: any node will do, at any time, and no job is stopped for others."""
-        if self.windows or self.file.preempt is not None or len(ways) != 1 or ways[0].counts:
-            return False
-        return bool((ways[0].nodes == self.computing).all())
+        return not self.windows and self.file.preempt is None and any_will_do(ways, self.computing)
+
+    def narrows(self, number: int) -> bool:
+        """Whether a :class:`Where` says that some nodes will not do, or when, beside windows of others."""
+        whole = any_will_do(self.ways_of_wheres[number], self.computing)
+        return not whole or (number > 0 and self.owner_of(self.wheres[number - 1]) != 0)
 
     @cached_property
     def ways_of_wheres(self) -> tuple[tuple[Way, ...], ...]:
