@@ -7,6 +7,7 @@ is compiled, and 10 µs a call from Python.
 from __future__ import annotations
 
 import hashlib
+from functools import cached_property
 from typing import Any
 
 from numba import config
@@ -21,15 +22,10 @@ from unrack.jit import compiled
 class InKernels:
     """Of a named tuple of arrays: what kernels take for it, in place of it."""
 
-    @property
+    @cached_property
     def kernel(self) -> Any:
         """A struct with the same arrays; where nothing is compiled, the tuple."""
-        if config.DISABLE_JIT:
-            return self
-        found = self.__dict__.get("_kernel")
-        if found is None:
-            found = self.__dict__["_kernel"] = _struct(self)
-        return found
+        return self if config.DISABLE_JIT else _struct(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The arrays, without the struct of these: for copies too."""
@@ -52,6 +48,8 @@ class StructType(types.StructRef):  # type: ignore[misc]
 
 class Struct(structref.StructRefProxy):  # type: ignore[misc]
     """The arrays as one thing."""
+
+    _numba_type_ = structref.StructRefProxy._type  # which each call of a kernel reads, without a call of Python
 
     def __deepcopy__(self, memo: Any) -> Struct:
         """Itself: a copy of the arrays makes another."""

@@ -202,12 +202,11 @@ class LeaseLedger(JobLedger, NodeLedger):
             for lease in leases:
                 self.before.held(lease.job)
         self.pool[self.pool_used : self.pool_used + len(new.rows)] = new.rows
-        self.lease_at[FIRST_ROW, jobs] = self.pool_used + new.row_first[:-1]
-        self.lease_at[ROW_COUNT, jobs] = new.row_first[1:] - new.row_first[:-1]
-        self.pool_used += len(new.rows)
         self.pool_dead += len(old.rows)
         self.free_cores += cores
         for lease, extra, loans in zip(leases, held, borrowed, strict=True):
+            self.lease_at[FIRST_ROW, lease.job], self.lease_at[ROW_COUNT, lease.job] = self.pool_used, len(lease.rows)
+            self.pool_used += len(lease.rows)
             if self.claimed is not None and (len(extra.claims) or len(lease.claims)):
                 self.claimed.give(lease.job, extra.claims)
                 self.claimed.take(lease.job, lease.claims)

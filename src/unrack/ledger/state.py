@@ -341,7 +341,7 @@ class ClusterState(LeaseLedger):
 
     def _note(self, job: int, sign: int) -> None:
         """A job has come into the system (sign 1), or left it (-1)."""
-        if self.devices is not None:
+        if self.devices is not None and self.devices.asking[job]:
             for one, tasks in tasks_of(self, job).items():
                 self.devices.note(one, sign * tasks)
         if self.claimed is not None:

@@ -134,13 +134,14 @@ def priority(view: View, queue: Ints, now: int) -> Ints:
 
 def edf(view: View, queue: Ints, now: int) -> Ints:
     """Earliest deadline first; jobs without a deadline last. Deadlines are soft: a late job keeps its place."""
-    deadline = view.deadline_us[queue]
-    return by_key(queue, np.where(deadline < 0, NEVER_US, deadline))
+    deadline = view.deadline_us[queue].view(np.uint64)  # of these -1 is the largest
+    return queue[deadline.argsort(kind="stable")]
 
 
 def priority_edf(view: View, queue: Ints, now: int) -> Ints:
     """Highest priority first, and among equals the earliest deadline."""
-    return by_key(edf(view, queue, now), -view.priority[edf(view, queue, now)])
+    by_deadline = edf(view, queue, now)
+    return by_key(by_deadline, -view.priority[by_deadline])
 
 
 def wfp3(view: View, queue: Ints, now: int) -> Ints:

@@ -196,7 +196,8 @@ class Kernel:
 
     def round(self, now: int) -> int:
         """Ask the policy and carry out what it decides; returns when it wants to be asked again."""
-        self.windows.drop_late(now)
+        if self.windows.over:
+            self.windows.drop_late(now)
         decisions = self.core.handle(ROUND, now)
         if decisions:
             self.carry_out(decisions, now)
@@ -372,8 +373,8 @@ class Kernel:
             return
         held = self.paused if self.following is None else self.following.held
         jobs = self.slowdown.touched(self.core.view, lease)
-        speeds = self.slowdown.speeds(self.core.view, jobs)
-        for job, speed in zip(jobs.tolist(), speeds.tolist(), strict=True):
+        speeds = self.slowdown.speeds(self.core.view, jobs).tolist() if len(jobs) else ()
+        for job, speed in zip(jobs.tolist(), speeds, strict=True):
             if job not in self.running:
                 continue
             if not speed > 0:

@@ -197,6 +197,8 @@ class AnyResource:
 
     def by_rule(self, view: View, memory: Any, decisions: list[Start]) -> list[Decision]:
         """Starts with the rule that placed them; there is none where nodes are counted."""
+        if not decisions:
+            return []
         nameless = (memory.chosen or memory.notes is not None) and any(not decision.rule for decision in decisions)
         chosen = nameless and self.beyond_nodes(view)
         rule = self.placement.rule(self.notes(view, memory)) if chosen else ""

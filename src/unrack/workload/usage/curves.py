@@ -98,7 +98,9 @@ class UsageCurves(Sealed):
 
 def starts(counts: Ints) -> Ints:
     """int64[n + 1]: where each of n stretches begins, and where the last one ends."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    first = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=first[1:])
+    return first
 
 
 def ranges(first: Ints, index: Ints) -> Ints:
