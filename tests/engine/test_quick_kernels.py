@@ -147,7 +147,7 @@ def test_the_variables_of_a_statement_are_those_that_numba_finds() -> None:
             assert sorted(var.name for var in inst.list_vars()) == found
 
 
-def test_who_listens_is_told_of_kernels_that_are_compiled_and_not_of_locks() -> None:
+def test_listeners_are_told_of_kernels_that_are_compiled_and_not_of_locks() -> None:
     with event.install_recorder("numba:compile") as told, event.install_recorder("numba:compiler_lock") as locked:
         with quickly(), event.trigger_event("numba:compile"):
             event.start_event("numba:compiler_lock")
