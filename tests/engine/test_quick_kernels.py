@@ -9,7 +9,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
-from numba.core import event, inline_closurecall, ir
+from numba.core import event, ir
 
 from unrack.jit import compiled, inlined, melted
 from unrack.kernels import quick
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing 
 
 def _state() -> tuple[object, ...]:
     replaced = [getattr(owner, name) for owner, name, _ in quick._QUICK]
-    return numba.config.OPT, gc.isenabled(), inline_closurecall.copy, *replaced
+    return numba.config.OPT, gc.isenabled(), *replaced
 
 
 @inlined
@@ -109,7 +109,6 @@ def _by_python(values: Any) -> int:
         _of_whole_arrays,
         _with_none,
         _by_constants,
-        _of_melted,
         _by_dictionary,
         _by_python,
     ],
@@ -123,6 +122,10 @@ def test_what_functions_may_hold_is_compiled_as_before(function: Callable[[Any],
     else:
         assert compiled(function)(values) == 12
     assert _state() == before
+
+
+def test_what_is_put_into_callers_is_compiled_as_before() -> None:
+    assert compiled(_of_melted)(np.array([3, 1, 4])) == 1218
 
 
 def test_a_kernel_compiled_within_another_leaves_the_rest_as_quick() -> None:

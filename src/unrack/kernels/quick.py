@@ -2,14 +2,13 @@
 
 Numba finds out which variables live where after each of a dozen passes, and is asked for it twice; runs passes for
 what kernels do not have; tries ten ways and more for every ``+`` and every index, anew each time; logs each statement
-for each variable, copies what it puts into callers twice, and takes the time of each call of LLVM once for every
+for each variable, and takes the time of each call of LLVM once for every
 function that waits. LLVM writes loops out several times over. What is made meanwhile is mostly held until the end, so
 that a collector of garbage looks through it again and again.
 """
 
 from __future__ import annotations
 
-import copy
 import gc
 import os
 from collections.abc import Callable, Iterator
@@ -22,7 +21,6 @@ from numba.core import (
     compiler_machinery,
     config,
     event,
-    inline_closurecall,
     interpreter,
     ir,
     postproc,
@@ -141,22 +139,6 @@ def _optimize_functions(self: Any, module: Any) -> None:
             passes.run(function, builder)
 
 
-def _inline_function(self: Any, caller_ir: Any, block: Any, i: int, function: Any, arg_typs: Any = None) -> Any:
-    """Put a function into its caller: its own code, which was made for that, and not a copy of a copy."""
-    callee = self.run_untyped_passes(function)
-    inline_closurecall.copy = _Itself
-    try:
-        return self.inline_ir(caller_ir, block, i, callee, function.__code__.co_freevars, arg_typs=arg_typs)
-    finally:
-        inline_closurecall.copy = copy
-
-
-class _Itself:
-    """A module that copies nothing."""
-
-    deepcopy = staticmethod(lambda value: value)
-
-
 _QUICK: tuple[tuple[Any, str, Any], ...] = (
     (PostProcessor, "run", _processed),
     (Function, "get_call_type", _get_call_type),
@@ -168,7 +150,6 @@ _QUICK: tuple[tuple[Any, str, Any], ...] = (
     (event, "end_event", _end),
     (codegen, "create_pass_builder", _tuned),
     (codegen.CPUCodeLibrary, "_optimize_functions", _optimize_functions),
-    (inline_closurecall.InlineWorker, "inline_function", _inline_function),
 )
 """Where numba has something, its name, and what is quicker."""
 
