@@ -94,12 +94,6 @@ def _by_dictionary(values: Any) -> int:
     return table[1] + table[values[0]] * 10 + table[5] * 100
 
 
-def _by_python(values: Any) -> int:
-    with numba.objmode(total="int64"):
-        total = sum(values.tolist())
-    return int(total)
-
-
 @pytest.mark.parametrize(
     "function",
     [
@@ -110,7 +104,6 @@ def _by_python(values: Any) -> int:
         _with_none,
         _by_constants,
         _by_dictionary,
-        _by_python,
     ],
 )
 def test_what_functions_may_hold_is_compiled_as_before(function: Callable[[Any], int]) -> None:
