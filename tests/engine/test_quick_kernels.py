@@ -7,19 +7,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
-import numba.core.postproc as postproc
 import numpy as np
 import pytest
-from numba.core.types.functions import Function
+from numba.core import event, ir
 
-from unrack.jit import compiled, inlined
+from unrack.jit import compiled, inlined, melted
+from unrack.kernels import quick
 from unrack.kernels.quick import quickly
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 
 
 def _state() -> tuple[object, ...]:
-    return numba.config.OPT, postproc.PostProcessor.run, Function.get_call_type, gc.isenabled()
+    replaced = [getattr(owner, name) for owner, name, _ in quick._QUICK]
+    return numba.config.OPT, gc.isenabled(), *replaced
 
 
 @inlined
@@ -70,8 +71,40 @@ def _by_constants(values: Any) -> int:
     return both[0] * 100 + both[1]
 
 
+@melted
+def _twice(value: int) -> int:
+    more = value
+    while more < 2 * value:
+        more += 1
+    return more
+
+
+@melted
+def _four_times(value: int) -> int:
+    return _twice(_twice(value)) + 0 * _twice(1)
+
+
+def _of_melted(values: Any) -> int:
+    return _four_times(values[0]) * 100 + _four_times(values[2]) + _twice(values[1])
+
+
+def _by_dictionary(values: Any) -> int:
+    table = {1: 2, 3: 4}
+    table[5] = len(values)
+    return table[1] + table[values[0]] * 10 + table[5] * 100
+
+
 @pytest.mark.parametrize(
-    "function", [_sum_of_generated, _comprehended, _with_function, _of_whole_arrays, _with_none, _by_constants]
+    "function",
+    [
+        _sum_of_generated,
+        _comprehended,
+        _with_function,
+        _of_whole_arrays,
+        _with_none,
+        _by_constants,
+        _by_dictionary,
+    ],
 )
 def test_what_functions_may_hold_is_compiled_as_before(function: Callable[[Any], int]) -> None:
     values = np.array([3, 1, 4, 1, 5])
@@ -84,6 +117,10 @@ def test_what_functions_may_hold_is_compiled_as_before(function: Callable[[Any],
     assert _state() == before
 
 
+def test_what_is_put_into_callers_is_compiled_as_before() -> None:
+    assert compiled(_of_melted)(np.array([3, 1, 4])) == 1218
+
+
 def test_a_kernel_compiled_within_another_leaves_the_rest_as_quick() -> None:
     before = _state()
     with quickly():
@@ -93,6 +130,27 @@ def test_a_kernel_compiled_within_another_leaves_the_rest_as_quick() -> None:
             assert _state() == within
         assert _state() == within
     assert _state() == before
+
+
+def test_the_variables_of_a_statement_are_those_that_numba_finds() -> None:
+    at = ir.Loc("here", 1)
+    scope = ir.Scope(None, at)
+    one, two, three, four = (ir.Var(scope, name, at) for name in "abcd")
+    call = ir.Expr.call(one, (two, three), (("key", four),), at, vararg=two)
+    for inst in (ir.Assign(call, one, at), ir.SetItem(one, two, three, at), ir.Return(four, at), ir.Del("a", at), call):
+        found = sorted(var.name for var in inst.list_vars())
+        with quickly():
+            assert sorted(var.name for var in inst.list_vars()) == found
+
+
+def test_listeners_are_told_of_kernels_that_are_compiled_and_not_of_locks() -> None:
+    with event.install_recorder("numba:compile") as told, event.install_recorder("numba:compiler_lock") as locked:
+        with quickly(), event.trigger_event("numba:compile"):
+            event.start_event("numba:compiler_lock")
+        assert [each.is_start for _, each in told.buffer] == [True, False]
+        assert not locked.buffer
+        event.start_event("numba:compiler_lock")
+        assert len(locked.buffer) == 1
 
 
 def test_a_kernel_that_cannot_be_compiled_leaves_numba_and_the_collector_as_they_were() -> None:

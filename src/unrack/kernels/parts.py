@@ -29,8 +29,8 @@ _PASSING_ON = (
     "build_tuple", "cast", "exhaust_iter", "getiter", "iternext", "null", "pair_first", "pair_second", "phi", "undef",
 )  # fmt: skip
 """Expressions that make no array."""
-_counted: dict[Any, bool] = {}
-"""Type → whether numba counts its values."""
+_counted: dict[int, bool] = {}
+"""Number of a type → whether numba counts its values."""
 
 
 def _holds_arrays(kind: Any) -> bool:
@@ -107,10 +107,11 @@ class _Lower(lowering.Lower):  # type: ignore[misc]
 
     def _is_counted(self, kind: Any) -> bool:
         """Whether numba counts values of a type. Structs, which it would, are not."""
-        if kind not in _counted:
+        found = _counted.get(kind._code)
+        if found is None:
             holds = self.context.data_model_manager[kind].contains_nrt_meminfo()
-            _counted[kind] = not isinstance(kind, types.StructRef) and holds
-        return _counted[kind]
+            found = _counted[kind._code] = not isinstance(kind, types.StructRef) and holds
+        return found
 
     def _of_others(self, value: Any, others: set[str]) -> bool:
         """Whether what is assigned has arrays of the callers alone, where these variables have."""

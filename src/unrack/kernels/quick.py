@@ -1,8 +1,10 @@
-"""What is left out when kernels are compiled, as it comes to nothing: a third of the time of a first use.
+"""What is left out when kernels are compiled, as it comes to nothing: a third or more of a first use's time.
 
 Numba finds out which variables live where after each of a dozen passes, and is asked for it twice; runs passes for
-what kernels do not have; tries ten ways and more for every ``+`` and every index, anew each time. What is made
-meanwhile is mostly held until the end, so that a collector of garbage looks through it again and again.
+what kernels do not have; tries ten ways and more for every ``+`` and every index, anew each time; logs each statement
+for each variable, and takes the time of each call of LLVM once for every
+function that waits. LLVM writes loops out several times over. What is made meanwhile is mostly held until the end, so
+that a collector of garbage looks through it again and again.
 """
 
 from __future__ import annotations
@@ -14,11 +16,28 @@ from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
-from numba.core import compiler_machinery, config, ir, postproc, transforms, typed_passes, types, untyped_passes
+from numba.core import (
+    codegen,
+    compiler_machinery,
+    config,
+    event,
+    interpreter,
+    ir,
+    postproc,
+    ssa,
+    transforms,
+    typed_passes,
+    types,
+    untyped_passes,
+)
 from numba.core.postproc import PostProcessor
 from numba.core.types.functions import Function
 
 _process, _find = PostProcessor.run, Function.get_call_type
+_tell_start, _tell_end = event.start_event, event.end_event
+_delete_exits, _fuse = interpreter.peep_hole_delete_with_exit, interpreter.peep_hole_fuse_dict_add_updates
+_LOCKS = "numba:compiler_lock", "numba:llvm_lock"
+_NO_VARIABLE = frozenset({str, int, bool, type(None), ir.Loc})
 _found: dict[Any, tuple[Any, Any]] = {}
 """Function and types of its arguments → what numba found for them, kept while a process lives."""
 _SIMPLE = (types.Number, types.Boolean, types.Literal, types.Array)
@@ -52,20 +71,105 @@ def _processed(self: Any, emit_dels: bool = False, extend_lifetimes: bool = Fals
         self._insert_var_dels(extend_lifetimes=extend_lifetimes)
 
 
+def _variables(self: Any, value: Any) -> list[Any]:
+    """The variables in a statement, an expression or a part of one."""
+    found: list[Any] = []
+    parts = [value]
+    for part in parts:
+        if isinstance(part, ir.Var):
+            found.append(part)
+        elif isinstance(part, dict):
+            parts += [one for one in part.values() if type(one) not in _NO_VARIABLE]
+        elif isinstance(part, list | tuple):
+            parts += part
+        elif isinstance(part, ir.Inst):
+            found += part.list_vars()
+    return found
+
+
+def _each_handled(states: Any, block: Any, handler: Any) -> Iterator[Any]:
+    """What a pass over statements makes of each; numba logs each three times."""
+    for inst in block.body:
+        yield handler.on_assign(states, inst) if isinstance(inst, ir.Assign) else handler.on_other(states, inst)
+
+
+def _without_exits(func_ir: Any) -> Any:
+    """What ``with`` leaves behind, taken out where there is a ``with``."""
+    scope = next(iter(func_ir.blocks.values())).scope
+    return _delete_exits(func_ir) if any(map(_is_exit, scope.localvars._con)) else func_ir
+
+
+def _is_exit(name: str) -> bool:
+    return name.startswith("$setup_with_exitfn")
+
+
+def _with_fused(func_ir: Any) -> Any:
+    """Dictionaries made in pieces, put together where there is one."""
+    made = any(True for block in func_ir.blocks.values() for _ in block.find_exprs("build_map"))
+    return _fuse(func_ir) if made else func_ir
+
+
+def _start(kind: str, data: Any = None) -> None:
+    """Tell of what begins, but for locks: numba takes the time of every call of LLVM, once a kernel in a kernel."""
+    if kind not in _LOCKS:
+        _tell_start(kind, data)
+
+
+def _end(kind: str, data: Any = None, exc_details: Any = None) -> None:
+    """The same at its end."""
+    if kind not in _LOCKS:
+        _tell_end(kind, data, exc_details)
+
+
+def _tuned(machine: Any, **options: Any) -> Any:
+    """How LLVM optimises: no loop is written out several times over, which made more code and nothing faster."""
+    tuning = codegen.ll.create_pipeline_tuning_options()
+    tuning.speed_level = options["opt"]
+    tuning.loop_vectorization, tuning.slp_vectorization = options["loop_vectorize"], options["slp_vectorize"]
+    tuning.loop_unrolling = tuning.loop_interleaving = False
+    return codegen.ll.create_pass_builder(machine, tuning)
+
+
+def _optimize_functions(self: Any, module: Any) -> None:
+    """Each function that a module holds, not those that it only names."""
+    module.data_layout = self._codegen._data_layout
+    for function in module.functions:
+        if not function.is_declaration:
+            passes, builder = self._codegen._function_pass_manager()
+            passes.run(function, builder)
+
+
+_QUICK: tuple[tuple[Any, str, Any], ...] = (
+    (PostProcessor, "run", _processed),
+    (Function, "get_call_type", _get_call_type),
+    (ir.Inst, "_rec_list_vars", _variables),
+    (ssa, "_run_ssa_block_pass", _each_handled),
+    (interpreter, "peep_hole_delete_with_exit", _without_exits),
+    (interpreter, "peep_hole_fuse_dict_add_updates", _with_fused),
+    (event, "start_event", _start),
+    (event, "end_event", _end),
+    (codegen, "create_pass_builder", _tuned),
+    (codegen.CPUCodeLibrary, "_optimize_functions", _optimize_functions),
+)
+"""Where numba has something, its name, and what is quicker."""
+
+
 @contextmanager
 def quickly() -> Iterator[None]:
     """Compile so; and with few optimisations unless ``NUMBA_OPT`` says how, which makes kernels that are as fast."""
     usual, collecting = config.OPT, gc.isenabled()
-    before = PostProcessor.run, Function.get_call_type  # a kernel that another one calls is compiled meanwhile
+    before = [getattr(owner, name) for owner, name, _ in _QUICK]  # these, where one kernel is compiled for another
     if "NUMBA_OPT" not in os.environ:
         config.OPT = type(usual)(1)
-    PostProcessor.run, Function.get_call_type = _processed, _get_call_type
+    for owner, name, quick in _QUICK:
+        setattr(owner, name, quick)
     gc.disable()
     try:
         yield
     finally:
         config.OPT = usual
-        PostProcessor.run, Function.get_call_type = before
+        for (owner, name, _), was in zip(_QUICK, before, strict=True):
+            setattr(owner, name, was)
         if collecting:
             gc.enable()
 
