@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections import Counter
@@ -10,7 +11,9 @@ from zlib import crc32
 
 # What is started by tests need not read a thousand modules as text each time, wherever that is a machine's usual way.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-os.environ.setdefault("NUMBA_OPT", "1")  # before numba is loaded: half of the time of the suite is compiling
+# Half of the time of the suite is compiling. Kernels that are not optimised are slow: nothing else is to find them.
+os.environ.setdefault("NUMBA_OPT", "0")
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "kernels"))
 
 import pytest
 from tries import FEW, begin, draws_many
@@ -27,6 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Tests are imported after this."""
     begin(config.getoption("--tries"))
+
+
+def pytest_collection_finish() -> None:
+    """What all tests need is not looked through for garbage again and again."""
+    gc.freeze()
+    gc.set_threshold(50_000)
 
 
 @pytest.hookimpl(trylast=True)

@@ -127,7 +127,7 @@ def test_cells_mark_no_policy_that_served_less_and_no_difference_that_may_be_noi
 
 
 def test_run_as_json_prints_only_json(finished: Path) -> None:
-    done = unrack("run", "study.toml", "--out", "out", "--json", "--no-report", folder=finished.parent)
+    done = called("run", "study.toml", "--out", "out", "--json", "--no-report", folder=finished.parent)
     answer = json.loads(done.stdout)
     assert [row["policy"] for row in answer["runs"]] == ["fcfs", "easy"]
     assert done.stderr == ""
@@ -182,7 +182,7 @@ def test_explain_tells_a_jobs_life(finished: Path) -> None:
 def test_report_is_built_again_byte_for_byte(finished: Path) -> None:
     before = (finished / "report.html").read_bytes()
     (finished / "report.html").unlink()
-    assert unrack("report", finished).returncode == 0
+    assert called("report", finished).returncode == 0
     assert (finished / "report.html").read_bytes() == before
 
 
@@ -241,7 +241,7 @@ def test_help_answers_at_once_and_every_command_has_its_own() -> None:
     commands = ["run", "trace", "policies", "metrics", "presets", "traces", "explain", "report"]
     for command in commands:
         assert command in done.stdout
-        assert unrack(command, "--help").stdout.count("\n") > 4
+        assert called(command, "--help").stdout.count("\n") > 4
 
 
 def test_a_finished_study_is_read_again_without_what_only_runs_need(tmp_path: Path) -> None:

@@ -17,6 +17,12 @@ from unrack.kernels.structs import InKernels
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 
 
+@pytest.fixture(autouse=True)
+def _optimised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As outside of tests."""
+    monkeypatch.setattr(config, "OPT", type(config.OPT)(1))
+
+
 @inlined
 def double(values: np.ndarray, at: int) -> int:
     """Twice an entry, by a part that calls numpy itself."""
@@ -245,3 +251,17 @@ def test_arrays_of_kernels_live_as_long_as_somebody_has_them(tmp_path: Path, mon
     if not counts:
         _nrt_python.memsys_disable_stats()
     assert after.alloc - after.free == pytest.approx(before.alloc - before.free, abs=8)
+
+
+def test_a_kernel_that_is_not_optimised_is_kept_though_it_calls_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "OPT", type(config.OPT)(0))
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    @compiled
+    def kernel(values: np.ndarray) -> int:
+        return doubled_sum(values)
+
+    assert kernel(np.array([1, 2, 3])) == 12
+    assert len(list(tmp_path.rglob("*.nbc"))) == 1

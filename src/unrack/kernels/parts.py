@@ -148,6 +148,11 @@ class _Lower(lowering.Lower):  # type: ignore[misc]
             ]
         return self.fnargs
 
+    def lower_assign(self, ty: Any, inst: Any) -> Any:
+        """What a variable gets: for a function nothing, as a kernel that reads where one is cannot be kept."""
+        called = isinstance(ty, types.Dispatcher)
+        return self.context.get_constant_null(ty) if called else super().lower_assign(ty, inst)
+
     def lower_expr(self, resty: Any, expr: Any) -> Any:
         """An expression: columns of structs are read here, shapes, and numbers of a range."""
         if expr.op not in ("getattr", "getiter", "iternext", "pair_first", "pair_second"):

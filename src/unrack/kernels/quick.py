@@ -2,9 +2,9 @@
 
 Numba finds out which variables live where after each of a dozen passes, and is asked for it twice; runs passes for
 what kernels do not have; tries ten ways and more for every ``+`` and every index, anew each time; logs each statement
-for each variable, and takes the time of each call of LLVM once for every
-function that waits. LLVM writes loops out several times over. What is made meanwhile is mostly held until the end, so
-that a collector of garbage looks through it again and again.
+for each variable, and takes the time of each call of LLVM once for every function that waits. LLVM writes loops out
+several times over. What is made meanwhile is mostly held until the end, so that a collector of garbage looks through it
+again and again.
 """
 
 from __future__ import annotations
