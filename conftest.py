@@ -35,7 +35,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """What all tests need is not looked through for garbage again and again."""
     gc.freeze()
-    gc.set_threshold(50_000)
 
 
 @pytest.hookimpl(trylast=True)
