@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.jit import Bools, Ints, compiled, inlined
-from unrack.solver import least_weight
+from unrack.solver import least_weight, order_of
 from unrack_papers.servers.allocator.ranking import rank
 
 RULES = ("slo", "first-fit", "best-fit")
@@ -201,7 +201,7 @@ def refresh(pools: Pools, tree: Ints, ranked: Ints, at: Ints, used: Ints, span: 
     if len(changed) == 1:
         _refresh(pools, tree, ranked, at, used, span, changed[0], rule)
         return
-    order = changed[np.argsort(at[changed], kind="mergesort")]
+    order = changed[order_of(at[changed])]
     for k in range(len(order)):  # those further up after the change: to the end of their runs, first comes first
         if _level(pools, order[k], rule) >= used[order[k]]:
             _refresh(pools, tree, ranked, at, used, span, order[k], rule)
