@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableSequence
-from functools import cached_property
 from operator import ge, le
 from typing import Any, cast
 
@@ -99,40 +98,29 @@ class Admission:
         self._apart: set[int] = set()  # jobs that have room by each of these, and none by all
 
     def joint(self, jobs: JobTable, least: JobTable | None = None) -> dict[int, Joint]:
-        """Jobs that ask for several things of which it matters where they are; what decides whether some have all.
+        """Jobs that ask for nodes of a site and for what some nodes alone have; what decides whether some have both.
 
-        Each resource looks at what is asked of itself alone: nodes of a site, GPUs, drives. A gang may find too few
-        drives for the nodes that it needs, though there are enough for its tasks. Jobs for which any node will do count
-        as without a site. Under a policy that does not say whether a job has a place, one has where conservative plans
-        have it: jobs that ask for nodes of a site alone are looked at, and none if it lends memory or they ask for
-        devices.
+        Each resource looks at what is asked of itself alone. Jobs for which any node will do are not looked at, as
+        without a site. A policy that does not say whether a job has a place is taken to have one where conservative
+        plans do, and not looked at if it lends memory or jobs ask for devices.
         ``least``: the jobs at their smallest sizes; a job that has a smaller one than its own is not looked at.
         """
-        places, asked_nodes = self.cluster.places.installed, jobs.devices.get(("site", "where"))
+        places, where = self.cluster.places.installed, jobs.devices.get(("site", "where"))
         told = Ability.HOLDS in self.traits.does
-        if not jobs.devices or (self.traits.lends and not told):
+        if where is None or not (told or not self.traits.lends):
             return {}
         unlike = {
             kind for kind, _ in jobs.devices if kind in places and kind != "site"
             and places[kind].anywhere(np.ones(len(places[kind].quantities), np.int64), 1) is None
         }  # fmt: skip
-        names = [key for key in jobs.devices if key[0] in unlike or (told and key[0] not in places)]
+        names = [key for key in jobs.devices if (told if key[0] not in places else key[0] in unlike)]
         others = [jobs.devices[key] for key in names]
-        where = np.zeros(len(jobs), np.int64)
-        if asked_nodes is not None:
-            site = cast(Site, places["site"])
-            narrow = [n for n in np.unique(asked_nodes).tolist() if site.narrows(n)]
-            where = np.where(np.isin(asked_nodes, narrow), asked_nodes, 0)
-        asked = np.stack([where, *others]) > 0
-        several_asked = asked.sum(axis=0) > 1
-        attached = [amounts for (kind, _), amounts in zip(names, asked[1:], strict=True) if kind not in places]
-        gangs = (jobs.tasks > 1) & np.any(attached or [False], axis=0)
-        fixed = True if least is None else least.tasks == jobs.tasks
-        rows = np.flatnonzero(fixed & ((several_asked | gangs) if told else several_asked & (where > 0)))
-        if not len(rows):
-            return {}
-        several = [n for n in np.unique(where[rows]).tolist() if n and site.choices(np.array([n]))]
-        counts = np.where(np.isin(where, several), jobs.devices.get(("site", "counts"), 0), 0)
+        site = cast(Site, places["site"])
+        narrow = [n for n in np.unique(where).tolist() if site.narrows(n)]
+        fixed = np.isin(where, narrow) & (least is None or least.tasks == jobs.tasks)
+        rows = np.flatnonzero(fixed & np.any([amounts > 0 for amounts in others] or [where < 0], axis=0))
+        several = [n for n in np.unique(where[rows]).tolist() if site.choices(np.array([n]))]
+        counts = np.where(np.isin(where, several), jobs.devices["site", "counts"], 0)
         us = jobs.request_us * bool(self.cluster.places.windows)
         rest, sizes = np.stack([where, counts, us, *others])[:, rows], jobs.asks[: MEMORY + 1, rows]
         said, order = repr(names).encode(), np.lexsort(-sizes)  # the largest first: with room for them all others have
@@ -191,29 +179,14 @@ class Admission:
         return [window.start_us for window in own] + sorted(inside) or [max(ends, default=0)]
 
     def _holds(self, view: View, job: int, now: int) -> bool:
-        """Whether a job has a place on all nodes, or without the first ones, which it may find taken by others.
-
-        A rule that gives one task after another the first node that will do may leave too little for the last.
-        """
+        draft = Draft(view, now)
+        draft.submit(job)
         judge: Any = self.policy
         if Ability.HOLDS not in self.traits.does:
             from unrack.policy.discipline.conservative import Conservative
 
             judge = Conservative()
-        for first in self._unlike:
-            draft = Draft(view, now)
-            draft.drain(range(first))
-            draft.submit(job)
-            if judge.holds(draft.view, job):
-                return True
-        return False
-
-    @cached_property
-    def _unlike(self) -> list[int]:
-        """The first node, and those that are unlike the node before: in size, or in the pools within reach."""
-        cluster = self.cluster
-        what = np.vstack([cluster.cores, cluster.memory_mb, *cluster.devices.reach])
-        return [0, *(np.flatnonzero((np.diff(what) != 0).any(axis=0)) + 1).tolist()]
+        return bool(judge.holds(draft.view, job))
 
     def _too_big(self, jobs: JobTable) -> bytes:
         """Which jobs are too big, beside those with a device that no node has."""
@@ -260,8 +233,7 @@ class Admission:
         if job in self._apart:
             asked = [".".join(key) for key, own in row.devices.items() if key[0] not in ("site", "power") and own[0]]
             where, gangs = ("site", "where"), gangs_of(cluster, row, traits.lends, "site")
-            place = int(row.devices[where][0]) if where in row.devices else 0
-            what = cluster.places.too_big(where, place, gangs).what if place else "places for tasks"
+            what = cluster.places.too_big(where, int(row.devices[where][0]), gangs).what
             return Reason(Code.TOO_BIG, f"{what}, each with what it asks of {', '.join(asked)}", tasks, 0)
         if tasks * cores > cluster.total_cores:
             return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 
 import numpy as np
@@ -67,11 +67,6 @@ class Draft:
         if devices is not None and source is not None:  # a copy says nothing of new jobs
             devices.columns = copied_columns(source.columns, 0, None)
         self._state.submit(job)
-
-    def drain(self, nodes: Iterable[int]) -> None:
-        """Let no job start on some nodes; before the draft is looked at."""
-        for node in nodes:
-            self._state.drain(node)
 
     def start(self, lease: Lease) -> None:
         """Start a waiting job.
