@@ -307,8 +307,7 @@ class Core:
             join(state, {first: tuple(range(first, first + len(rows)))})
 
     def _decide(self, now: int) -> list[Decision]:
-        if self.state.withheld:
-            self.state.withhold()
+        self.state.withhold()
         decisions, self.memory = self.policy.decide(self.view, self.memory, now)
         if decisions:
             self.commit(decisions, now)

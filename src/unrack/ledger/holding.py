@@ -326,8 +326,6 @@ def strike(queue: Ints, start: int, end: int, job: int) -> bool:
 def stacked(rows: Sequence[Ints], loans: Sequence[Ints]) -> Stack:
     """The rows and loans of several leases, one after the other."""
     row_first, loan_first = starts_of([len(own) for own in rows]), starts_of([len(own) for own in loans])
-    if len(rows) == 1:
-        return Stack(rows[0].copy(), row_first, loans[0].copy(), loan_first)
     return Stack(np.concatenate(rows), row_first, np.concatenate(loans), loan_first)
 
 

@@ -134,8 +134,8 @@ def priority(view: View, queue: Ints, now: int) -> Ints:
 
 def edf(view: View, queue: Ints, now: int) -> Ints:
     """Earliest deadline first; jobs without a deadline last. Deadlines are soft: a late job keeps its place."""
-    deadline = view.deadline_us[queue].view(np.uint64)  # of these -1 is the largest
-    return queue[deadline.argsort(kind="stable")]
+    deadline = view.deadline_us[queue]
+    return by_key(queue, np.where(deadline < 0, NEVER_US, deadline))
 
 
 def priority_edf(view: View, queue: Ints, now: int) -> Ints:

@@ -54,8 +54,6 @@ class ResourcePart:
 
     def own(self, claims: Ints) -> Ints:
         """int64[k, 2]: those of some claims that are of its places, which are counted from its first."""
-        if not len(claims):
-            return claims
         place = claims[:, PLACE]
         mine: Ints = claims[(place >= self.places.start) & (place < self.places.stop)] - np.array([self.first, 0])
         return mine

@@ -196,8 +196,7 @@ class Kernel:
 
     def round(self, now: int) -> int:
         """Ask the policy and carry out what it decides; returns when it wants to be asked again."""
-        if self.windows.over:
-            self.windows.drop_late(now)
+        self.windows.drop_late(now)
         decisions = self.core.handle(ROUND, now)
         if decisions:
             self.carry_out(decisions, now)

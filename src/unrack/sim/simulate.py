@@ -188,11 +188,12 @@ def refuse_unfit(cluster: Cluster, jobs: JobTable, policy: Policy[Any], world: W
 
     A site whose rules cannot be at odds with policy or jobs is not settled for that, which takes a while.
     """
-    check_carried(cluster, jobs)
     site = cluster.places.installed.get("site")
     rules = isinstance(site, Site) and (site.file.preempt is not None or says_over_time(site))
     if rules or isinstance(policy, Sizing | Extending) or least_times(jobs):
         made_ready(cluster, jobs, policy, world)
+    else:
+        check_carried(cluster, jobs)
 
 
 def prepared(

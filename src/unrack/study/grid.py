@@ -215,6 +215,7 @@ def _runs_of(
     _different([workload.name for workload, _ in by_seed[seeds[0]]], "workloads", document)
     digests: dict[int, str] = {}
     windows: dict[tuple[str, str], Range | None] = {}
+    fit: set[tuple[tuple[str, str], int]] = set()  # which cluster, workload and policy go together
     numbers = [range(len(part)) for part in (clusters, table.workloads, made)]
     for i, w, p, seed in itertools.product(*numbers, seeds):
         if only is not None and (i, p) != only:
@@ -239,13 +240,15 @@ def _runs_of(
         )
         both = said.contention is not None and sets_speeds(cluster.devices, said.models)
         world = replace(said, slowdowns=make_together(table.slowdowns) if both else None)
-        try:
-            check(policy, cluster, workload.jobs)
-            refuse_unfit(cluster, workload.jobs, policy, world)
-        except InputError as error:
-            part = ("policies", p) if isinstance(error, PolicyError) else ("workloads", w)
-            with document.part(*part):
-                raise
+        if (key, p) not in fit:  # a log is the same for every seed
+            try:
+                check(policy, cluster, workload.jobs)
+                refuse_unfit(cluster, workload.jobs, policy, world)
+            except InputError as error:
+                part = ("policies", p) if isinstance(error, PolicyError) else ("workloads", w)
+                with document.part(*part):
+                    raise
+            fit.add((key, p))
         decisive: list[Any] = [*key, policy_identity, seed, table.ties, world.faults, windows[key], world.models]
         decisive += [] if world.contention is None else [world.contention.identity()]
         decisive += [str(world.slowdowns)] if both else []

@@ -254,16 +254,16 @@ def _nodes_of_gpus(job: SlurmJob, cluster: Cluster, there: Bools) -> int:
     return -(-job.gres_total[GPU] // max(int(room.max()), 1))
 
 
-def _gpus_of(job: SlurmJob, nodes: int) -> int:
-    """How many GPUs it wants of each of so many nodes."""
-    return max(job.gres.get(GPU, 0), -(-job.gres_total.get(GPU, 0) // max(nodes, 1)))
+def _on_each(job: SlurmJob, kind: str, nodes: int) -> int:
+    """How many generic resources of a kind it wants of each of so many nodes."""
+    return max(job.gres.get(kind, 0), -(-job.gres_total.get(kind, 0) // max(nodes, 1)))
 
 
 def _cores(job: SlurmJob, cluster: Cluster, nodes: int, there: Bools) -> int:
     """Cores on each node, in whole tasks; where it wants nodes for itself, all of the smallest that are many enough."""
     each = max(job.cpus_per_task, 1)
     tasks = max(-(-max(job.cpus, 1) // each), 1)
-    cores = max(-(-tasks // nodes) * each, job.gpu_cpus * _gpus_of(job, nodes))
+    cores = max(-(-tasks // nodes) * each, job.gpu_cpus * _on_each(job, GPU, nodes))
     if job.exclusive:
         return _least(cluster.cores[there & (cluster.cores >= cores)], nodes, cores)
     return cores
@@ -292,7 +292,7 @@ def _memory(job: SlurmJob, cluster: Cluster, cores: int, nodes: int, there: Bool
         return job.node_memory_mb
     if job.cpu_memory_mb:
         return job.cpu_memory_mb * cores
-    if gpus_mb := job.gpu_memory_mb * _gpus_of(job, nodes):
+    if gpus_mb := job.gpu_memory_mb * _on_each(job, GPU, nodes):
         return gpus_mb
     counted = there & (cluster.cores >= max(cores, 1)) & (cluster.memory_mb < UNCOUNTED_MB)
     if job.exclusive:
@@ -303,10 +303,8 @@ def _memory(job: SlurmJob, cluster: Cluster, cores: int, nodes: int, there: Bool
 def devices_of(job: SlurmJob, nodes: int, cluster: Cluster) -> dict[str, dict[str, int]]:
     """What a job on so many nodes asks beside cores and memory: GPUs of each node, and what it claims of counters."""
     known = _counters(cluster)
-    each = {kind: -(-count // max(nodes, 1)) for kind, count in job.gres_total.items()}
-    each = {kind: max(job.gres.get(kind, 0), each.get(kind, 0)) for kind in sorted({*job.gres, *each})}
-    each.pop(GPU, 0)
-    gpus = _gpus_of(job, nodes)
+    each = {kind: _on_each(job, kind, nodes) for kind in sorted({*job.gres, *job.gres_total})}
+    gpus = each.pop(GPU, 0)
     claims = {counter(name): count for name, count in sorted(job.licences.items()) if counter(name) in known and count}
     claims |= {gres(kind): count for kind, count in each.items() if gres(kind) in known and count}
     found = {GPUS: {COUNT: gpus}} if gpus and GPUS in cluster.places.installed else {}

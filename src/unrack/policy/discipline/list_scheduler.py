@@ -196,8 +196,6 @@ class ListScheduler(AnyResource):
         easy, unlike = self.backfill == "easy", memory.alike > view.equal_cores()
         in_vain = memory.chosen and memory.in_vain(view, newest, choices, now)
         fits = not in_vain and view.cores_asked(newest) <= view.free_cores
-        cores = int(view.columns.asks[CORES, newest])
-        fits = fits and (cores <= 1 or cores <= view.free[0].max())  # a task has them on one node
         return nothing_new(
             easy=easy, complete=True, released=False, newest=newest, last_job=last_job, fits=fits, unlike=unlike,
             overdue=easy and view.first_end_us <= now,

@@ -36,7 +36,6 @@ class GpuSpeeds:
     def __init__(self, cluster: Cluster, fleet: Fleet, jobs: JobTable) -> None:
         self._fleet = fleet
         self._at = next(part.places for part in cluster.places.parts if part.installed is fleet)
-        self._first, self._node_of = self._at.start, fleet.node
         self._profile = rows_of(fleet, jobs)
         self._apart, self._beside = fleet.profiles.tables
 
@@ -52,14 +51,14 @@ class GpuSpeeds:
         """int64[k]: the job of the lease, and all that have GPUs to themselves on its machines."""
         own = lease.job if view.status[lease.job] == RUNNING else -1
         peers, claims = self._peers(view), shown(lease.claims)
-        return np.unique(on_machines(self._fleet.gpus, peers, claims, self._first, self._node_of, own))
+        return np.unique(on_machines(self._fleet.gpus, peers, claims, self._at.start, self._fleet.node, own))
 
     def speeds(self, view: View, jobs: Ints) -> Floats:
         """float64[jobs]: their speeds now."""
         seen = view.columns.claimed
         assert seen is not None
         peers, held = self._peers(view), (seen.rows, seen.held_at)
-        return speeds_of(self._fleet.gpus, peers, self._apart, jobs, *held, self._first, self._node_of)
+        return speeds_of(self._fleet.gpus, peers, self._apart, jobs, *held, self._at.start, self._fleet.node)
 
     def feels(self, before: Lease, after: Lease) -> bool:
         """Whether it claims other GPUs."""
