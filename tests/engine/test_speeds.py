@@ -16,8 +16,8 @@ from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import RunError
 from unrack.ledger.lease import Lease
-from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Requeue, Resize
+from unrack.policy.file import complete
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
 from unrack.sim.kernel import Kernel

@@ -17,7 +17,7 @@ import pytest
 from unrack.errors import InputError
 from unrack.study.grid import Run, load_study
 from unrack.study.runner import keep_runs, measure_runs, needed_mb
-from unrack.study.workers.contract import Workers
+from unrack.study.workers.shared import Workers
 from unrack.study.workers.table import open_workers, parse_on
 
 ROOT = Path(__file__).parents[2]

@@ -183,7 +183,7 @@ class Admission:
         draft.submit(job)
         judge: Any = self.policy
         if Ability.HOLDS not in self.traits.does:
-            from unrack.policy.discipline.conservative import Conservative
+            from unrack.policy.discipline.reservations import Conservative
 
             judge = Conservative()
         return bool(judge.holds(draft.view, job))

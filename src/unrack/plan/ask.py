@@ -23,7 +23,7 @@ from unrack.plan.settings import Vary, make_settings, values_of
 from unrack.report.charts.spec import colour_of
 from unrack.study.input.inputs import Document
 from unrack.study.results.record import write_whole
-from unrack.study.workers.contract import Workers
+from unrack.study.workers.shared import Workers
 from unrack.study.workers.table import On, open_workers
 
 ANSWER = "plan.json"

@@ -14,7 +14,7 @@ from unrack.plan.lines import Line, Plan
 from unrack.plan.search import Ask, GoalRule, Search, SearchResult, Verdict, search
 from unrack.study.grid import Run
 from unrack.study.runner import Progress, keep_runs, make_folder
-from unrack.study.workers.contract import Workers
+from unrack.study.workers.shared import Workers
 
 SIDE_BY_SIDE = 2
 """Looks that all systems of a race get; beyond these the least one with an open verdict goes on alone."""

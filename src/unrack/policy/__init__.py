@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from unrack.policy.contract import Resize as Resize
     from unrack.policy.contract import Start as Start
     from unrack.policy.contract import Traits as Traits
-    from unrack.policy.discipline.conservative import Conservative as Conservative
     from unrack.policy.discipline.list_scheduler import ListScheduler as ListScheduler
-    from unrack.policy.discipline.slurm_like import SlurmLike as SlurmLike
+    from unrack.policy.discipline.reservations import Conservative as Conservative
+    from unrack.policy.discipline.reservations import SlurmLike as SlurmLike
     from unrack.policy.file import load_policy as load_policy
     from unrack.policy.flow.costs import Costs as Costs
     from unrack.policy.flow.costs import Phase as Phase
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from unrack.policy.table import split_policy as split_policy
     from unrack.policy.tiers.own_policy import Offer as Offer
     from unrack.policy.tiers.own_policy import OnTiers as OnTiers
+    from unrack.policy.tiers.own_policy import check_products as check_products
     from unrack.policy.tiers.own_policy import lease_of as lease_of
     from unrack.policy.tiers.own_policy import offer as offer
-    from unrack.policy.tiers.supply import check_products as check_products
-    from unrack.policy.tiers.supply import supply_of as supply_of
+    from unrack.policy.tiers.own_policy import supply_of as supply_of
     from unrack.reasons import Code as Code
     from unrack.reasons import Reason as Reason
     from unrack.view import View as View

@@ -29,12 +29,11 @@ from functools import cached_property
 from typing import Any
 
 from unrack.errors import InputError, PolicyError
-from unrack.ledger.promises import Promises
+from unrack.ledger.jobs import Promises
 from unrack.policy.around.around import AroundAnother, anew, decided, heads_of, innermost, queue_of, traits_of
 from unrack.policy.contract import Ability, Decision, Estimates, Extend, Policy, Start, Traits
-from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import ListScheduler
-from unrack.policy.discipline.slurm_like import SlurmLike
+from unrack.policy.discipline.reservations import Conservative, SlurmLike
 from unrack.policy.prediction.easy_plus_plus import EasyPlusPlus
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.policy.rounds import Rounds

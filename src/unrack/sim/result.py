@@ -14,7 +14,7 @@ from unrack.cluster.pools.pool import Pace
 from unrack.errors import InputError, RunError, check_choice
 from unrack.facts import Fact, counted, line, table
 from unrack.kernels.arrays import Floats, Ints
-from unrack.ledger.changing.sizes import Sizes
+from unrack.ledger.lease import Sizes
 from unrack.metric.audit.audit import violations
 from unrack.metric.audit.tables import Tables
 from unrack.metric.bound import Bound, bound

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ENDS_US, OF_JOB
-from unrack.ledger.copies.apart import assumed
 from unrack.ledger.copies.device_line import DeviceLine as DeviceLine
+from unrack.ledger.copies.draft import assumed
 from unrack.ledger.lease import Lease, ranges
 from unrack.ledger.state import FINISHED, RUNNING
 from unrack.resources.places import PLACE

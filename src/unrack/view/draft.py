@@ -9,13 +9,11 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.changing.changes import extend, keep_cores, reshape, suspend
-from unrack.ledger.changing.sizes import Suspended
-from unrack.ledger.copies.apart import apart, hold
-from unrack.ledger.copies.draft import copied, move_on, next_end_us, show
+from unrack.ledger.copies.draft import apart, copied, hold, move_on, next_end_us, show
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.devices.view import DeviceView
-from unrack.ledger.lease import LENDER, LOAN_MB, Lease
-from unrack.ledger.promises import NO_PROMISES
+from unrack.ledger.jobs import NO_PROMISES
+from unrack.ledger.lease import LENDER, LOAN_MB, Lease, Suspended
 from unrack.ledger.state import QUEUED, REJECTED
 from unrack.sealed import sealed
 from unrack.units import NEVER_US

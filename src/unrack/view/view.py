@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from operator import index
 from types import MappingProxyType
-from typing import SupportsIndex
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
 import polars as pl
@@ -16,22 +16,28 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
-from unrack.ledger.changing.sizes import Sizes
 from unrack.ledger.columns import ENDS_US, OF_JOB
-from unrack.ledger.devices.choices import DeviceChoices
-from unrack.ledger.devices.view import DeviceView
-from unrack.ledger.jobs import Runs
-from unrack.ledger.lease import Lease
-from unrack.ledger.promises import Promises
+from unrack.ledger.devices.view import DeviceChoices, DeviceView
+from unrack.ledger.jobs import Promises, Runs
+from unrack.ledger.lease import Lease, Sizes
 from unrack.ledger.state import ClusterState
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
-from unrack.view.node_columns import NodeColumns as NodeColumns
 from unrack.view.windows import outside_windows
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 from unrack.workload.seen_job import SeenJob
 from unrack.workload.store import JobStore
 from unrack.workload.tier_asks import TierAsk, TierAsks
+
+
+class NodeColumns(NamedTuple):
+    """The nodes in columns; all but ``online`` (bool) int64[nodes]."""
+
+    free_cores: Ints
+    free_mb: Ints  # nodes out of service have nothing free
+    cores: Ints
+    memory_mb: Ints
+    online: Bools  # which are in service
 
 
 class View:
@@ -69,8 +75,7 @@ class View:
         self.contention: object = None
         self.lendable: Ints | None = None
         self.now, self.knows_windows = 0, False
-        installed = state.cluster.devices
-        self._kinds = dict(zip(installed.kinds, installed.quantities, strict=True))
+        self._kinds = dict(zip(state.cluster.devices.kinds, state.cluster.devices.quantities, strict=True))
         self.devices = None if state.devices is None else DeviceView(state.devices.reader)
 
     # --- jobs, by number ----------------------------------------------------------------------------------------
@@ -101,6 +106,12 @@ class View:
     def memory_mb(self) -> Ints:
         """int64[jobs]: MB of each task of a job."""
         column: Ints = self.asks[MEMORY]
+        return column
+
+    @property
+    def estimate_us(self) -> Ints:
+        """int64[jobs]: how long each job is expected to run, µs."""
+        column: Ints = self.asks[ESTIMATE]
         return column
 
     @property
@@ -377,12 +388,6 @@ class View:
         if self.devices is None or lease is None or not lease.shares:
             return {candidate.job: self.now + estimate_us}
         return self.devices.predicted_us(lease, estimate_us, self.now)
-
-    @property
-    def estimate_us(self) -> Ints:
-        """int64[jobs]: how long each job is expected to run, µs."""
-        column: Ints = self.asks[ESTIMATE]
-        return column
 
     def column(self, name: str) -> pl.Series:
         """A further column of the trace (``queue``, ``group`` …), by job.

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from unrack.workload.filters import FILTERS as FILTERS
     from unrack.workload.filters import jitter as jitter
     from unrack.workload.formats.rules import Intake as Intake
-    from unrack.workload.generate.batch.spec import SYNTHETIC_CORES as SYNTHETIC_CORES
+    from unrack.workload.generate.batch.model import SYNTHETIC_CORES as SYNTHETIC_CORES
     from unrack.workload.generate.memory import match as match
     from unrack.workload.job import JobTable as JobTable
     from unrack.workload.job import job_table as job_table

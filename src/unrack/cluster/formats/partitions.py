@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from unrack.cluster.formats.accounting import MODES, over_time
 from unrack.cluster.formats.described import Described
-from unrack.cluster.formats.first import MODES, over_time
 from unrack.cluster.formats.site import (
     ALL,
     OWN_QOS,

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from unrack.cluster.formats.accounting import over_time, preempt_of, priority_of
 from unrack.cluster.formats.described import Described, DescribedNode
-from unrack.cluster.formats.first import over_time, preempt_of, priority_of
 from unrack.cluster.formats.partitions import members_of, partition_keys, spelled
 from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, lose, parsed, says_nothing, whole
 from unrack.errors import ClusterError

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.changing.sizes import Suspended
 from unrack.ledger.claims import ClaimReader, Components
 from unrack.ledger.devices.state import DeviceReader
 from unrack.ledger.jobs import Runs
+from unrack.ledger.lease import Suspended
 from unrack.ledger.memory.use import MemoryUse
 from unrack.sealed import sealed, sealed_columns
 

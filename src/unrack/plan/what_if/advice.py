@@ -17,8 +17,8 @@ from unrack.plan.what_if.scene import Change, Columns, Scene, StudySource, colum
 from unrack.plan.what_if.starts import Starts, others_of, starts_of
 from unrack.reasons import Code, Reason
 from unrack.sim.explained.waits import Waits
-from unrack.sim.guard import PolicyAtWork
 from unrack.sim.simulate import prepared
+from unrack.sim.world import PolicyAtWork
 from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY

@@ -11,8 +11,8 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.plan.what_if.scene import SOON_US, Scene
 from unrack.reasons import Reason
-from unrack.sim.guard import PolicyAtWork
 from unrack.sim.simulate import prepared
+from unrack.sim.world import PolicyAtWork
 from unrack.units import NEVER_US, SECOND_US
 
 

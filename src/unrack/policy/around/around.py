@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self, cast, runtime_checkable
 
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.promises import Promises
+from unrack.ledger.jobs import Promises
 from unrack.plugins.code import is_own
 from unrack.policy.contract import Ability, Decision, Estimates, Extend, InSteps, Policy, Start, Traits, Used
 from unrack.policy.discipline.skyline.columns import met

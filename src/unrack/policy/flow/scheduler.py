@@ -24,12 +24,9 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
 from unrack.policy.flow.attempt import MOST_COST, Beyond, FlowAttempt, FlowTerms, attempted
-from unrack.policy.flow.costs import COSTS, CostModel, postpones
-from unrack.policy.flow.hosts import hosts_of
-from unrack.policy.flow.leases import lease_of, plain_leases
-from unrack.policy.flow.left import Left, Sort, Sorts, batch_of
-from unrack.policy.flow.network_load import NetworkLoad
-from unrack.policy.flow.notes import FlowNotes, RoundFate, left_beside, moves, promised
+from unrack.policy.flow.costs import COSTS, CostModel, NetworkLoad, postpones
+from unrack.policy.flow.left import Left, Sort, Sorts, batch_of, hosts_of
+from unrack.policy.flow.notes import FlowNotes, RoundFate, lease_of, left_beside, moves, plain_leases, promised
 from unrack.policy.flow.stories import counted, told, why
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, learns_of, reads_of
@@ -71,7 +68,7 @@ class Flow:
     place
         By which rule shares and parts of devices are chosen, on the nodes that the network chose.
     nodes, estimates, memory, gpus, label
-        As for :class:`unrack.policy.discipline.conservative.Conservative`.
+        As for :class:`unrack.policy.discipline.reservations.Conservative`.
     """
 
     cost: str | CostModel = "utility"

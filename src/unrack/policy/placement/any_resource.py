@@ -18,8 +18,15 @@ from unrack.policy.discipline.walk import REFUSED
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, learns_of, reads_of
 from unrack.policy.own.answers import checked_lease
-from unrack.policy.placement.alone import components_of, found_together, why_not_together
-from unrack.policy.placement.claiming import Claiming, claiming, claims_asked, ways
+from unrack.policy.placement.claiming import (
+    Claiming,
+    claiming,
+    claims_asked,
+    components_of,
+    found_together,
+    ways,
+    why_not_together,
+)
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import FITS, LentMemory, LocalMemory
 from unrack.policy.placement.mixed import Mixed, MixedNotes

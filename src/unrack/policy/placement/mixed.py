@@ -9,20 +9,28 @@ that are without go elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from unrack.ledger.lease import NODES, Lease, Loan, Share, in_runs, nodes_of
+from unrack.ledger.lease import NODES, Lease, Loan, Share, in_runs, joined, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.policy.discipline.walk import REFUSED
-from unrack.policy.gpus.place_kernel import GpuRoom as GpuRoom
+from unrack.policy.gpus.place_kernel import GpuRoom
 from unrack.policy.gpus.rule import GpuRule
-from unrack.policy.placement.alone import Alone, components_of, found_together, kind_together, why_not_together
-from unrack.policy.placement.claiming import Claiming, claiming, ways
+from unrack.policy.placement.alone import Alone
+from unrack.policy.placement.claiming import (
+    Claiming,
+    claiming,
+    components_of,
+    found_together,
+    kind_together,
+    ways,
+    why_not_together,
+)
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, fill, on_one_node, room_on
 from unrack.policy.pools.lookahead import Lookahead, Urgency
@@ -388,12 +396,3 @@ class Mixed:
         borrowed = joined(loans[node] for node in nodes)
         lease = Lease.on(job, nodes, [tasks[node] for node in nodes], own, [mb[node] for node in nodes], borrowed)
         return lease._replace(rows=in_runs(lease.rows), shares=shares)
-
-
-def joined(loans: Iterator[tuple[Loan, ...]]) -> list[Loan]:
-    """One loan for each pair of nodes, in order."""
-    mb: dict[tuple[int, int], int] = {}
-    for some in loans:
-        for loan in some:
-            mb[loan.node, loan.lender] = mb.get((loan.node, loan.lender), 0) + loan.mb
-    return [Loan(node, lender, amount) for (node, lender), amount in mb.items()]

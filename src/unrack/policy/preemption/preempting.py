@@ -21,7 +21,7 @@ import numpy as np
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
-from unrack.ledger.promises import Promises
+from unrack.ledger.jobs import Promises
 from unrack.policy.around.around import AroundAnother, anew, decided, innermost, queue_of, traits_of, without
 from unrack.policy.contract import Decision, Policy, Reject, Requeue, Resume, Start, Suspend
 from unrack.policy.preemption.look import SUSPEND, Look, PreemptionNotes, going_on, kept_for

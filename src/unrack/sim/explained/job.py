@@ -21,11 +21,10 @@ from unrack.policy.rounds import RoundStory
 from unrack.reasons import Code, Reason
 from unrack.sim.explained.waits import Waits
 from unrack.sim.faults import held_elsewhere
-from unrack.sim.guard import PolicyAtWork
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES, Extension, MemoryStop, Preemption
 from unrack.sim.simulate import prepared
-from unrack.sim.world import NOTHING_SPECIAL, World
+from unrack.sim.world import NOTHING_SPECIAL, PolicyAtWork, World
 from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import Job, JobTable

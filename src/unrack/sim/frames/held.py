@@ -14,8 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.changing.sizes import Sizes
-from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
+from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS, Sizes
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES, Outcome

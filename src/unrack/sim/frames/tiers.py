@@ -20,7 +20,7 @@ from unrack.cluster.tiers.tier import LOCAL, Tiers
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.ledger.lease import CORES as ROW_CORES
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.policy.tiers.supply import supply_of
+from unrack.policy.tiers.own_policy import supply_of
 from unrack.sim.log import RunLog
 from unrack.solver.servers.least_price import least_prices
 from unrack.solver.servers.problem import Asked, asked

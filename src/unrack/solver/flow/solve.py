@@ -26,8 +26,7 @@ from unrack.errors import RunError, check_choice
 from unrack.extras import has_solvers, needed_for
 from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
-from unrack.solver.flow.max_flow import push_all
-from unrack.solver.flow.network import Flow, Network, Residual, amounts_of, checked, residual_of
+from unrack.solver.flow.network import Flow, Network, Residual, amounts_of, checked, push_all, residual_of
 
 
 def canonical_amounts(network: Network, potential: Ints) -> Ints:

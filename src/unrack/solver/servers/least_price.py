@@ -8,8 +8,7 @@ import numpy as np
 
 from unrack.jit import compiled
 from unrack.kernels.arrays import Bools, Ints
-from unrack.solver.servers.problem import Asked, Supply
-from unrack.solver.servers.split import cheapest
+from unrack.solver.servers.problem import Asked, Supply, cheapest
 
 NONE = -1
 """In place of a price: no empty cluster takes the server within its SLOs."""

@@ -22,9 +22,8 @@ from unrack.study.workers.cluster import (
     stamp,
     stamp_there,
 )
-from unrack.study.workers.contract import COMPILES
 from unrack.study.workers.here import CancelledError
-from unrack.study.workers.shared import Packed
+from unrack.study.workers.shared import COMPILES, Packed
 
 OWN = {
     "distributed.scheduler.allowed-failures": 0,  # lost tasks come back here, where we give out their items one by one

@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from unrack.errors import RunError
-from unrack.study.workers.contract import COMPILES, Answer, GoneError, Task, Work, Workers
+from unrack.study.workers.shared import COMPILES, Answer, GoneError, Task, Work, Workers
 
 TASK_S = 0.25
 """How long the items of a task should take together: handing over a task costs some milliseconds."""

@@ -15,9 +15,8 @@ from typing import Any
 
 from unrack.errors import RunError
 from unrack.jit import telling_of_each
-from unrack.sim.guard import Interrupts, said, with_tracebacks
-from unrack.study.workers.contract import COMPILES, Answer, Task, Tell, Work
-from unrack.study.workers.shared import Packed, Shelf, unpacked
+from unrack.sim.world import Interrupts, said, with_tracebacks
+from unrack.study.workers.shared import COMPILES, Answer, Packed, Shelf, Task, Tell, Work, unpacked
 
 TELL_EVERY_S = 0.25
 _inputs: Shelf[Any] = Shelf()

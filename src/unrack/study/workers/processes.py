@@ -11,9 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
 
-from unrack.study.workers.contract import Answer, GoneError, Task, Tell
 from unrack.study.workers.here import answered, memory_mb
-from unrack.study.workers.shared import Packed, Packer
+from unrack.study.workers.shared import Answer, GoneError, Packed, Packer, Task, Tell
 
 CONTEXT: SpawnContext = multiprocessing.get_context("spawn")
 

@@ -15,6 +15,8 @@ from unrack.workload.formats.source import load, text_bytes
 
 UNLIMITED = "7 d"
 """How long a job without a limit is taken to ask for by default."""
+
+
 _MOST_US = 2**52
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ENDS_US, OF_JOB
 from unrack.ledger.lease import Lease
-from unrack.policy.placement.alone import Alone, lacking_of
+from unrack.policy.placement.alone import Alone
+from unrack.policy.placement.claiming import lacking_of
 from unrack.policy.placement.contract import Placement
 from unrack.reasons import Code
 from unrack.sealed import sealed

@@ -13,12 +13,11 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import CPU, grown, grown_rows
-from unrack.ledger.jobs import FINISHED, REJECTED
+from unrack.ledger.jobs import FINISHED, REJECTED, Promise, PromisedRows, Promises
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
 from unrack.ledger.memory.use import as_rows
-from unrack.ledger.promises import Promise, PromisedRows, Promises
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
     KEPT,
