@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from unrack.metric.bound import Bound as Bound
     from unrack.metric.estimate import Estimate as Estimate
     from unrack.metric.estimate import estimate as estimate
-    from unrack.metric.metric import Metric
+    from unrack.metric.holdings import Metric
     from unrack.plan.ask import Planned as Planned
     from unrack.plan.ask import plan_study as plan_study
     from unrack.policy.table import PolicyEntry

@@ -23,8 +23,7 @@ from unrack.reasons import Code, Reason
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import simulate
-from unrack.sim.work import Work
-from unrack.sim.world import Ties, World
+from unrack.sim.world import Ties, Work, World
 from unrack.view import View
 
 

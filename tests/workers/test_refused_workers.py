@@ -107,7 +107,7 @@ print(int(status.partition("VmHWM:")[2].split()[0]) // 1024, needed_mb(run))
 def other_version(tmp_path: Path) -> dict[str, str]:
     """The environment of a worker whose unrack is not ours."""
     source = shutil.copytree(ROOT / "src", tmp_path / "other", ignore=shutil.ignore_patterns("__pycache__"))
-    with (source / "unrack" / "sim" / "work.py").open("a") as file:
+    with (source / "unrack" / "sim" / "world.py").open("a") as file:
         file.write("\n# another version\n")
     return {**os.environ, "PYTHONPATH": str(source)}
 

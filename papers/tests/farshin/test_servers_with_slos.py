@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from unrack.cli import main as command_line
 from unrack.errors import InputError, TraceError
 from unrack.metric.estimate import Estimate
-from unrack.solver.servers.problem import asked
+from unrack.solver.servers import asked
 from unrack_papers.execution import execute
 from unrack_papers.farshin.counts import OUTCOMES, RESOURCES, of_prices, of_slos, of_uses, pools_of
 from unrack_papers.farshin.servers import ALLOCATOR, BEST_FIT, FIRST_FIT, asked_by, beside, placed, supply_of

@@ -10,7 +10,7 @@ from plain_tiers import PlainAllocator, lowest_price
 from tier_worlds import random_asked, random_supply
 
 from unrack.policy.tiers.own_policy import could_hold
-from unrack.solver.servers.problem import Asked, Supply
+from unrack.solver.servers import Asked, Supply
 from unrack_papers.servers.allocator.holdings import RULES
 from unrack_papers.servers.allocator.one_by_one import OneByOne
 from unrack_papers.servers.allocator.refusals import Refusals

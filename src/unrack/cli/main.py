@@ -15,7 +15,7 @@ from unrack.cli.listing import plugins
 from unrack.cli.study import plan, run
 from unrack.cli.study.finished import explain, holdings, report
 from unrack.cli.trace import trace, usage
-from unrack.cli.what_if.command import what_if
+from unrack.cli.what_if import what_if
 from unrack.errors import InputError, UnrackError
 from unrack.plugins.table import ELSEWHERE, PAPERS, Table
 

@@ -13,7 +13,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.columns import plain
-from unrack.policy.around.around import traits_of
+from unrack.policy.around import traits_of
 from unrack.policy.contract import Ability, Policy
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import Gangs

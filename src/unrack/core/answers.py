@@ -10,10 +10,10 @@ import numpy as np
 from unrack.errors import RefusedError
 from unrack.events import Expired
 from unrack.kernels.arrays import Ints
-from unrack.ledger.changing.changes import change_size, extend, reshape, resume, suspend
+from unrack.ledger.changes import change_size, extend, reshape, resume, suspend
 from unrack.ledger.lease import FIRST, LENDER, NODES, TASKS, Lease, Share, summed, together
 from unrack.ledger.leases import on_nodes_alone
-from unrack.ledger.memory.use import lacking_mb
+from unrack.ledger.memory_use import lacking_mb
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState
 from unrack.policy.contract import (
     Ability,

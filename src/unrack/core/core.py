@@ -39,11 +39,11 @@ from unrack.events import (
     Withdrawn,
 )  # fmt: skip
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.changing.changes import ask
+from unrack.ledger.changes import ask
 from unrack.ledger.claims import join
 from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
-from unrack.policy.around.around import traits_of
+from unrack.policy.around import traits_of
 from unrack.policy.contract import Ability, Decision, Estimates, InSteps, Policy, Reject, Requeue, Resting, Used
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US

@@ -29,7 +29,7 @@ from unrack.ledger.lease import (
     Sizes,
     Suspended,
 )
-from unrack.ledger.memory.use import from_rows
+from unrack.ledger.memory_use import from_rows
 from unrack.units import NEVER_US
 
 
@@ -312,7 +312,7 @@ class PromisedRows(NamedTuple):
     grain: int  # as of :class:`Promise`, of all of them
     start_us: Ints  # int64[jobs]: when each job is to start, µs; below 0: it was promised nothing
     where: Ints  # int64[4 or more, jobs]: of each the first row and end in ``rows``; first and end in ``claims``
-    # rows, claims, places: as of :mod:`unrack.ledger.memory.use`
+    # rows, claims, places: as of :mod:`unrack.ledger.memory_use`
     rows: Ints
     claims: Ints
     places: int

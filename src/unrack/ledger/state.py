@@ -33,7 +33,7 @@ class ClusterState(LeaseLedger):
 
     The writers are :meth:`submit`, :meth:`apply`, :meth:`start_many`, :meth:`exchange`, :meth:`release` (with
     :meth:`reject` for a job that leaves the queue unserved), :meth:`requeue`, :meth:`rebook`, :meth:`reserve`, those of
-    :mod:`unrack.ledger.changing.changes`; and of nodes :meth:`set_online` (with
+    :mod:`unrack.ledger.changes`; and of nodes :meth:`set_online` (with
     :meth:`drain`, :meth:`withhold` and :meth:`resume` where jobs go on). Each checks all, then writes; a refusal
     changes nothing. Several are done whole or not at all inside :func:`unrack.ledger.copies.before.all_or_nothing`.
 

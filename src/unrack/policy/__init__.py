@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from unrack.ledger.lease import Lease as Lease
     from unrack.ledger.lease import Loan as Loan
     from unrack.ledger.lease import Share as Share
-    from unrack.ledger.memory.use import smaller as smaller
+    from unrack.ledger.memory_use import smaller as smaller
     from unrack.policy.contract import Decision as Decision
     from unrack.policy.contract import Estimates as Estimates
     from unrack.policy.contract import Extend as Extend

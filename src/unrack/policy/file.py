@@ -14,10 +14,9 @@ from typing import Any
 
 from unrack.errors import PolicyError
 from unrack.ledger.jobs import Promises
-from unrack.plugins import file
-from unrack.plugins.code import definition, in_words, is_own
-from unrack.plugins.file import PluginFile
-from unrack.policy.around.around import traits_of
+from unrack.plugins import code
+from unrack.plugins.code import PluginFile, definition, in_words, is_own
+from unrack.policy.around import traits_of
 from unrack.policy.contract import Ability, Decision, Policy, Traits
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.own.answers import Answers
@@ -127,7 +126,7 @@ def complete(found: object, where: str) -> Policy[Any]:
 
 def source_of(spec: str) -> PluginFile:
     """The file that ``FILE.py:NAME`` names."""
-    return file.source_of(_parted(spec)[0])
+    return code.source_of(_parted(spec)[0])
 
 
 def load_policy(spec: str) -> Policy[Any]:
@@ -183,7 +182,7 @@ def _parted(spec: str) -> tuple[str, str]:
 
 
 def _module(path_text: str) -> ModuleType:
-    return file.run_file(path_text, "policy file", PolicyError)
+    return code.run_file(path_text, "policy file", PolicyError)
 
 
 def _names(module: ModuleType) -> list[str]:
@@ -233,4 +232,4 @@ def _made(maker: Any, where: str) -> Any:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the same
-        raise PolicyError(file.with_line(f"{where}()", error), in_words(error), "a policy") from error
+        raise PolicyError(code.with_line(f"{where}()", error), in_words(error), "a policy") from error

@@ -30,7 +30,7 @@ from typing import Any
 
 from unrack.errors import InputError, PolicyError
 from unrack.ledger.jobs import Promises
-from unrack.policy.around.around import AroundAnother, anew, decided, heads_of, innermost, queue_of, traits_of
+from unrack.policy.around import AroundAnother, anew, decided, heads_of, innermost, queue_of, traits_of
 from unrack.policy.contract import Ability, Decision, Estimates, Extend, Policy, Start, Traits
 from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.discipline.reservations import Conservative, SlurmLike

@@ -52,7 +52,7 @@ from unrack.policy.schedulers import (
 from unrack.policy.sizing.resizing import RULES as RESIZINGS
 from unrack.policy.sizing.sizing import RULES as MOLDINGS
 from unrack.policy.sizing.sizing import sized
-from unrack.solver.flow.solve import SOLVERS
+from unrack.solver.min_cost_flow import SOLVERS
 
 
 class PolicyEntry(NamedTuple):

@@ -20,14 +20,14 @@ from unrack.metric.audit.tables import Tables
 from unrack.metric.bound import Bound, bound
 from unrack.metric.holdings import holdings
 from unrack.metric.table import measure
-from unrack.plots.accessor import ResultPlots
-from unrack.plots.pandas_table import to_pandas
+from unrack.plots.accessor import ResultPlots, to_pandas
 from unrack.policy.preemption.look import SUSPEND
 from unrack.policy.preemption.preempting import preempts, site_of
 from unrack.sim.faults import failures_frame
-from unrack.sim.frames.cores import core_columns, cores_frame
 from unrack.sim.frames.held import (
     claims_frame,
+    core_columns,
+    cores_frame,
     loans_frame,
     placements_frame,
     shares_frame,

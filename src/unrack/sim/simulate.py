@@ -11,7 +11,7 @@ from unrack.core import Core
 from unrack.errors import InputError, check_kinds
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Sizes
-from unrack.policy.around.around import seeded, told_rounds
+from unrack.policy.around import seeded, told_rounds
 from unrack.policy.contract import Policy
 from unrack.policy.file import complete
 from unrack.policy.limits import Extending, check_stopping, shortening
@@ -28,7 +28,7 @@ from unrack.sim.changing import (
     possible_sizes,
 )
 from unrack.sim.effect import effects, notes_of, too_late
-from unrack.sim.frames.cores import core_chooser
+from unrack.sim.frames.held import core_chooser
 from unrack.sim.kernel import Kernel
 from unrack.sim.result import Result
 from unrack.sim.result import audit as audit_tables

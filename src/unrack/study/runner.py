@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from unrack.errors import FailedRunsError, InputError, RunError
-from unrack.plugins.file import PluginFile, is_file, taking
+from unrack.plugins.code import PluginFile, is_file, taking
 from unrack.plugins.table import using
 from unrack.policy.file import source_of
 from unrack.sim.result import Result

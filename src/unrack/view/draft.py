@@ -8,7 +8,7 @@ from copy import copy
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.changing.changes import extend, keep_cores, reshape, suspend
+from unrack.ledger.changes import extend, keep_cores, reshape, suspend
 from unrack.ledger.copies.draft import apart, copied, hold, move_on, next_end_us, show
 from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.devices.view import DeviceView

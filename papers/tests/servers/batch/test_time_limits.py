@@ -11,7 +11,7 @@ from batch_systems import random_asked, random_supply
 from check import check
 from numba.core import event
 
-from unrack.solver.servers.problem import Asked, Supply
+from unrack.solver.servers import Asked, Supply
 from unrack_papers import clock
 from unrack_papers.clock import Clock, timed
 from unrack_papers.servers.allocator.one_by_one import OneByOne, place_one_by_one

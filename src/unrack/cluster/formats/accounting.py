@@ -12,8 +12,8 @@ from typing import NamedTuple
 from unrack.cluster.formats.described import Described, counter
 from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose, lower, max_time, parsed, says_nothing, whole
 from unrack.errors import ClusterError
-from unrack.slurm_text.times import ENDLESS, UNKNOWN, span_s
 from unrack.slurm_text.tres import tres
+from unrack.slurm_text.values import ENDLESS, UNKNOWN, span_s
 
 _WEIGHTS = {
     "PriorityWeightAge": "age", "PriorityWeightFairshare": "fair_share", "PriorityWeightJobSize": "job_size",

@@ -21,8 +21,7 @@ from unrack.cluster.formats.site import (
     whole,
 )
 from unrack.slurm_text.hostlists import expand
-from unrack.slurm_text.records import records
-from unrack.slurm_text.times import ENDLESS, UNKNOWN
+from unrack.slurm_text.values import ENDLESS, UNKNOWN, records
 
 SHOWN = re.compile(r"\s*PartitionName=\S+\s[^#]*?\b(TotalNodes|AllocNodes)=", re.DOTALL)
 """What the first record looks like."""

@@ -15,12 +15,12 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
-from unrack.cluster.formats import accounting, openb, partitions, reservations, slurm
+from unrack.cluster.formats import accounting, partitions, reservations, slurm
 from unrack.cluster.formats.described import Described, DescribedNode
 from unrack.cluster.formats.kubernetes_queues import kubernetes_nodes, kubernetes_queues
 from unrack.cluster.formats.site import whole
 from unrack.errors import ClusterError
-from unrack.kubernetes_text.objects import objects
+from unrack.kubernetes_text import objects
 
 KNOWN = (
     "slurm.conf, the output of scontrol show node (also -o or --json) or of kubectl get nodes -o json, with it that of "
@@ -65,8 +65,8 @@ def described(path: Path, text: str, where: str, *, milli: bool = False) -> Desc
                 return Described(where, name, (), site=site)
             return replace(kubernetes_nodes(content, where, name, milli=milli), site=site)
         return slurm.json_nodes(content, where, name)
-    if openb.HEADER.match(text):
-        return openb.listed_nodes(text, where, name, milli=milli)
+    if HEADER.match(text):
+        return listed_nodes(text, where, name, milli=milli)
     if slurm.SHOWN.match(start[:2000]):
         return slurm.shown_nodes(text, where, name)
     if partitions.SHOWN.match(text[:4000]):

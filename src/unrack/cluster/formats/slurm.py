@@ -14,10 +14,10 @@ from unrack.cluster.formats.partitions import members_of, partition_keys, spelle
 from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, lose, parsed, says_nothing, whole
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import compress, expand
-from unrack.slurm_text.records import Record, records
+from unrack.slurm_text.job_ids import UNUSABLE, node_words
 from unrack.slurm_text.scheduler import scheduler_from
-from unrack.slurm_text.states import UNUSABLE, node_words
 from unrack.slurm_text.tres import Tres, gres, licences, tres
+from unrack.slurm_text.values import Record, records
 
 _PAIR = re.compile(r"""([A-Za-z]\w*)\s*=\s*("[^"]*"|[^\s"]*)""")
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*", re.IGNORECASE)

@@ -14,7 +14,7 @@ from unrack.ledger.claims import ClaimReader, Components
 from unrack.ledger.devices.state import DeviceReader
 from unrack.ledger.jobs import Runs
 from unrack.ledger.lease import Suspended
-from unrack.ledger.memory.use import MemoryUse
+from unrack.ledger.memory_use import MemoryUse
 from unrack.sealed import sealed, sealed_columns
 
 if TYPE_CHECKING:

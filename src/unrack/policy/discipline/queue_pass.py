@@ -12,7 +12,7 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown
 from unrack.ledger.jobs import QUEUED
 from unrack.ledger.lease import Lease
-from unrack.ledger.memory.use import from_rows
+from unrack.ledger.memory_use import from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline import walk
 from unrack.policy.discipline.heads_kernel import PassRule, has_none

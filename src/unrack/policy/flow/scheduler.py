@@ -56,7 +56,7 @@ class Flow:
     passes
         How many jobs behind it may start before a job; then it goes before all others.
     solver
-        A name in :data:`unrack.solver.flow.solve.SOLVERS`; results are the same.
+        A name in :data:`unrack.solver.min_cost_flow.SOLVERS`; results are the same.
     remote
         Whether a device may be used from another node than the one in which it sits.
     migrate_us

@@ -12,7 +12,7 @@ from unrack.kernels.ordering import order_of
 from unrack.ledger.columns import CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
-from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
+from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.policy.columns import Gang, LedgerColumns
 from unrack.policy.discipline.skyline.plan_round import reserve
 from unrack.policy.discipline.skyline.steps import Groups, Slots, copy_step, room_in

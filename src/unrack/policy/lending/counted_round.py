@@ -22,7 +22,7 @@ from unrack.kernels.ordering import zeros
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
-from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
+from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.policy.columns import Gang, LedgerColumns, gang_of
 from unrack.policy.discipline.skyline.columns import (
     CLAIM,

@@ -14,7 +14,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import ranges
-from unrack.ledger.memory.use import from_rows
+from unrack.ledger.memory_use import from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.reservations import SlurmLike
 from unrack.policy.discipline.skyline.columns import CHOICE, LEDGER, LENT, PlanColumns

@@ -88,7 +88,7 @@ class Answers:
     def promises(self, function: Any, answer: Any, view: View) -> Promises:
         """What ``promised`` returned. A FaultyPolicyError if it is something else than promises."""
         if not isinstance(answer, Promises):
-            want = "Promises({job: Promise(start_us), …}) of unrack.ledger.memory.use"
+            want = "Promises({job: Promise(start_us), …}) of unrack.ledger.memory_use"
             raise wrong(function, f"policy {self.policy}: promised", shown(answer), want, view, view.now)
         return answer
 

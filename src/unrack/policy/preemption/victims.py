@@ -10,7 +10,7 @@ import numpy as np
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import LENDER, Lease
-from unrack.policy.around.around import steps_of
+from unrack.policy.around import steps_of
 from unrack.policy.contract import Policy, Start
 from unrack.resources.places import PLACE
 from unrack.resources.site.installed import QUANTITIES, WHERE

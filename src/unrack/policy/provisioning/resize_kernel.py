@@ -16,7 +16,7 @@ from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import zeros
 from unrack.ledger.columns import FIRST_ROW, MEM, ROW_COUNT
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse, loan_count, peak_on
+from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse, loan_count, peak_on
 from unrack.policy.columns import LedgerColumns
 from unrack.policy.lending.lease_kernel import asker_of, borrow
 from unrack.policy.lending.lender_cost import LendingTerms

@@ -35,7 +35,7 @@ from unrack.errors import InputError, PolicyError
 from unrack.kernels.arrays import Bools
 from unrack.ledger.jobs import Promises
 from unrack.ledger.lease import Sizes
-from unrack.policy.around.around import AroundAnother, anew, decided, heads_of, innermost, queue_of, traits_of, without
+from unrack.policy.around import AroundAnother, anew, decided, heads_of, innermost, queue_of, traits_of, without
 from unrack.policy.contract import Decision, Policy, Reshape, Resize, Start
 from unrack.policy.discipline.reservations import Conservative, SlurmLike
 from unrack.policy.discipline.skyline.columns import met

@@ -1,7 +1,7 @@
 """Compiled: the cluster of pools for a server, and how much memory it has of each pool there.
 
 Every cluster is looked at, on what the ledger has free: O(clusters x pools of one) a server, and one split at the
-lowest price (:mod:`unrack.solver.servers.problem`).
+lowest price (:mod:`unrack.solver.servers`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from unrack.policy.lending.answers import write
 from unrack.policy.lending.lease_kernel import Leases
 from unrack.policy.placement.node_kernel import add_node
 from unrack.sealed import shown
-from unrack.solver.servers.problem import cheapest, least_weight
+from unrack.solver.servers import cheapest, least_weight
 from unrack.view import View
 from unrack.workload.tier_asks import NO_CEILING
 

@@ -20,8 +20,7 @@ from unrack.policy.placement.contract import Room
 from unrack.policy.pools.own import Placed
 from unrack.policy.tiers.cluster_kernel import SLO, Clusters, choose_cluster
 from unrack.sealed import sealed
-from unrack.solver.servers.least_price import least_prices
-from unrack.solver.servers.problem import NOWHERE, Asked, Supply, asked
+from unrack.solver.servers import NOWHERE, Asked, Supply, asked, least_prices
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, scaled_ceiling

@@ -19,10 +19,8 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import Strict, validated
+from unrack.resources.checked import NOBODY, Recurring, Strict, Time, ranges, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, Window
-from unrack.resources.numbers import NOBODY, ranges
-from unrack.resources.recurring import Recurring, Time
 from unrack.resources.use import COLOURS, Kept, Table, mean_share, picture, rows_by_policy
 from unrack.units import amount_of, milliwatts
 

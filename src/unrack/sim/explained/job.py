@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers.tier import LOCAL
+from unrack.cluster.tiers import LOCAL
 from unrack.core import Core
 from unrack.errors import InputError, PolicyError
 from unrack.facts import some
 from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.state import HELD, QUEUED
-from unrack.policy.around.around import told_rounds
+from unrack.policy.around import told_rounds
 from unrack.policy.contract import Policy
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.rounds import RoundStory

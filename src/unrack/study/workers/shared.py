@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import RunError
-from unrack.plugins.file import PluginFile, carried
+from unrack.plugins.code import PluginFile, carried
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.workload.job import JobTable
 

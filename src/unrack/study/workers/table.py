@@ -79,7 +79,7 @@ def _opened(on: On, count: int) -> Workers:
         from unrack.study.workers.here import Here
 
         return Here()
-    from unrack.study.workers.processes import Processes
+    from unrack.study.workers.here import Processes
 
     return Processes(count)
 

@@ -26,7 +26,7 @@ def cycle_cancelling(network: Network) -> Ints | None:
     Parameters
     ----------
     network
-        As :func:`unrack.solver.flow.network.checked` returns it.
+        As :func:`unrack.solver.network.checked` returns it.
     """
     residual = residual_of(network, np.zeros_like(network.tail))
     if push_all(residual, network.supply.copy()) > 0:

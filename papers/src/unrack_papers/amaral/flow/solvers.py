@@ -33,7 +33,7 @@ SIZES = (50, 100, 200, 500, 1000, 2000, 5000)
 PER_MACHINE, SLOTS, CHOICES = 12, 9, 10
 OWN = {"cost-scaling": cost_scaling, "shortest-path": shortest_path, "cycle-cancelling": cycle_cancelling}
 COMPARED = {**SOLVERS, **OWN}
-"""Name to function, as in :data:`unrack.solver.flow.solve.SOLVERS`; the last three are for this comparison alone."""
+"""Name to function, as in :data:`unrack.solver.min_cost_flow.SOLVERS`; the last three are for this comparison alone."""
 
 
 def solved(task: Task) -> list[Numbers]:

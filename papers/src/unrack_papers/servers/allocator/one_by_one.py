@@ -1,7 +1,7 @@
 """Servers placed one after the other: the paper's allocator, first fit as published, and best fit.
 
 *slo*: clusters in order of utilisation, most used first; the first with enough cores, and pools that can meet the
-server's SLOs, takes it, at the lowest price (:mod:`unrack.solver.servers.problem`). A cluster's utilisation is
+server's SLOs, takes it, at the lowest price (:mod:`unrack.solver.servers`). A cluster's utilisation is
 floor(cores in use in %) / 2 + floor(memory in use in %) / 2, in whole numbers, over all its pools; the order is that of
 a stable sort before each server (:mod:`unrack_papers.servers.allocator.ranking`).
 

@@ -17,7 +17,7 @@ from unrack.events import ROUND, Event, Opened, Submitted
 from unrack.live.driver.portable import Names
 from unrack.live.driver.used import counted
 from unrack.live.records import decision_record, event_of_record, event_record
-from unrack.policy.around.around import seeded
+from unrack.policy.around import seeded
 from unrack.policy.contract import Decision, Policy
 from unrack.policy.file import complete
 from unrack.resources.site.installed import Site

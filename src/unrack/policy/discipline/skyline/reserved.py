@@ -17,7 +17,7 @@ from unrack.ledger.jobs import FINISHED, REJECTED, Promise, PromisedRows, Promis
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
-from unrack.ledger.memory.use import as_rows
+from unrack.ledger.memory_use import as_rows
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
     KEPT,

@@ -13,7 +13,7 @@ from unrack.ledger.columns import ASKED_TASKS, CPU, FIRST_ROW, ROW_COUNT
 from unrack.ledger.devices.columns import LEFT, SINCE_US
 from unrack.ledger.holding import rebook_job
 from unrack.ledger.lease import CORES, FIRST, NODES, Lease, Sizes, Suspended, by_node, nodes_of
-from unrack.ledger.memory.use import NO_PEAKS, drop_uses, note_uses
+from unrack.ledger.memory_use import NO_PEAKS, drop_uses, note_uses
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState
 
 

@@ -105,8 +105,7 @@ def what_if(
 ) -> None:
     """Tell what would happen if this were submitted, or so much were changed; nothing is."""
     from unrack.live.prediction.forecast import learnt_from
-    from unrack.plan.what_if.answer import Question, answer
-    from unrack.plan.what_if.page import as_table, page
+    from unrack.plan.what_if.answer import Question, answer, as_table, page
     from unrack.units import SECOND_US
 
     need_ending("--out", out, ".html")
@@ -155,7 +154,7 @@ def _seconds(text: str | None) -> float | None:
     """A time as people write it, or as Slurm does (``1-00:00:00``)."""
     if text is None:
         return None
-    from unrack.slurm_text.times import span_s
+    from unrack.slurm_text.values import span_s
 
     try:
         found = span_s(text) if ":" in text else seconds_of("--time", text)
@@ -246,7 +245,7 @@ def parts(found: Answer, source: str, most: int) -> Iterator[RenderableType]:
     from rich.markup import escape
     from rich.text import Text
 
-    from unrack.plan.what_if.page import job_words
+    from unrack.plan.what_if.answer import job_words
 
     def line(words: str) -> Text:
         return Text(words)
@@ -290,7 +289,7 @@ def parts(found: Answer, source: str, most: int) -> Iterator[RenderableType]:
 
 
 def _start(found: Answer) -> Iterator[str]:
-    from unrack.plan.what_if.page import room_words
+    from unrack.plan.what_if.answer import room_words
 
     look = found.look
     assert look is not None

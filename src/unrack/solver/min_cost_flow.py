@@ -26,7 +26,7 @@ from unrack.errors import RunError, check_choice
 from unrack.extras import has_solvers, needed_for
 from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
-from unrack.solver.flow.network import Flow, Network, Residual, amounts_of, checked, push_all, residual_of
+from unrack.solver.network import Flow, Network, Residual, amounts_of, checked, push_all, residual_of
 
 
 def canonical_amounts(network: Network, potential: Ints) -> Ints:
@@ -34,7 +34,7 @@ def canonical_amounts(network: Network, potential: Ints) -> Ints:
 
     Nodes that have units left once the arcs of negative reduced cost are full send them over free arcs, by few arcs
     before many, and of equally few those of lower numbers first; the nodes send in order of number. See ``push_all``.
-    ``network``: as :func:`unrack.solver.flow.network.checked` returns it; ``potential``: int64[nodes], as of
+    ``network``: as :func:`unrack.solver.network.checked` returns it; ``potential``: int64[nodes], as of
     :func:`canonical_potentials`.
     """
     reduced = network.cost + potential[network.tail] - potential[network.head]
@@ -57,7 +57,7 @@ def canonical_potentials(network: Network, amount: Ints) -> Ints:
 
     By Bellman's and Ford's algorithm, passes over all arcs: as many as there are arcs in a shortest walk at most,
     O(nodes arcs), and a dozen or two in the networks of schedulers. ``network``: as
-    :func:`unrack.solver.flow.network.checked` returns it; ``amount``: int64[arcs], any flow of least cost.
+    :func:`unrack.solver.network.checked` returns it; ``amount``: int64[arcs], any flow of least cost.
     """
     tail, head, cost = network.tail, network.head, network.cost
     distance = np.zeros(len(network.supply), np.int64)
@@ -77,6 +77,7 @@ def canonical_potentials(network: Network, amount: Ints) -> Ints:
 
 
 FAR = 2**61
+
 
 __all__ = ["SOLVERS", "Flow", "Network", "solve"]
 
@@ -154,7 +155,7 @@ SOLVERS: dict[str, Callable[[Network], Ints | None]] = {
 def solve(network: Network, solver: str = "auto") -> Flow:
     """The flow of least cost, with ties broken by number: the same whatever the solver (:func:`canonical_amounts`).
 
-    An InputError if there is no such solver, or the network is wrong (:func:`unrack.solver.flow.network.checked`). A
+    An InputError if there is no such solver, or the network is wrong (:func:`unrack.solver.network.checked`). A
     MissingError if OR-Tools is asked for and not installed. A RunError if the network cannot carry its supply.
 
     Parameters

@@ -23,8 +23,7 @@ from pydantic import BeforeValidator, Field, FiniteFloat
 
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Ints
-from unrack.resources.checked import Strict
-from unrack.resources.numbers import node_ids
+from unrack.resources.checked import Strict, node_ids
 from unrack.sealed import Sealed
 
 if TYPE_CHECKING:
