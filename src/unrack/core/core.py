@@ -307,11 +307,13 @@ class Core:
             join(state, {first: tuple(range(first, first + len(rows)))})
 
     def _decide(self, now: int) -> list[Decision]:
-        self.state.withhold()
+        if self.state.withheld:
+            self.state.withhold()
         decisions, self.memory = self.policy.decide(self.view, self.memory, now)
         if decisions:
             self.commit(decisions, now)
-            self._memory.reserved(decisions)
+            if self._memory.reserves is not None:
+                self._memory.reserved(decisions)
         if self._promised is not None:
             self.state.promises = self._promised(self.view, self.memory)
         return decisions

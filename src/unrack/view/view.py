@@ -16,6 +16,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
+from unrack.ledger.claims import Components
 from unrack.ledger.columns import ENDS_US, OF_JOB
 from unrack.ledger.devices.view import DeviceChoices, DeviceView
 from unrack.ledger.jobs import Promises, Runs
@@ -122,20 +123,17 @@ class View:
     @property
     def submit_us(self) -> Ints:
         """int64[jobs]: when each was submitted."""
-        column: Ints = self._store.submit_us[: self._state.known]
-        return column
+        return self._store.submit_us[: self._state.known]
 
     @property
     def priority(self) -> Ints:
         """int64[jobs]: larger goes first, under policies that look at it."""
-        column: Ints = self._store.priority[: self._state.known]
-        return column
+        return self._store.priority[: self._state.known]
 
     @property
     def deadline_us(self) -> Ints:
         """int64[jobs]: when each should be done; -1 = none."""
-        column: Ints = self._store.deadline_us[: self._state.known]
-        return column
+        return self._store.deadline_us[: self._state.known]
 
     @property
     def user(self) -> Ints:
@@ -260,6 +258,11 @@ class View:
         ended = runs.ended[: self._state.ended_count]
         return Runs(runs.started_us[:known], runs.ran_us[:known], ended, runs.released_us[:known])
 
+    @property
+    def components(self) -> Components:
+        """Heterogeneous jobs, and what their components ask."""
+        return self._state.components
+
     def equal_cores(self) -> bool:
         """Whether every task submitted so far asks one core and no memory: on shared nodes any core then will do."""
         return self._state.known <= self._state.first_unequal
@@ -340,10 +343,7 @@ class View:
     def job(self, job: SupportsIndex) -> SeenJob:
         """A job by its number as an object, for policies that decide job by job.
 
-        Raises
-        ------
-        RefusedError
-            No such job has been submitted.
+        A RefusedError if no such job has been submitted.
         """
         number = index(job)
         if not 0 <= number < self._state.known:
@@ -362,11 +362,7 @@ class View:
         ``Start.on(candidates)`` starts the job on them, its tasks filling one after the other in the order given. They
         have devices for a job of one task. Whatever else a job asks for is chosen where ``Placed`` or a list scheduler
         places it on them; nodes on which a task would find too little of what is counted are not among them.
-
-        Raises
-        ------
-        RefusedError
-            No such job has been submitted.
+        A RefusedError if no such job has been submitted.
         """
         seen, free, claimed = self.job(job), self.columns.free, self.columns.claimed
         wants = {kind: asked for kind, asked in seen.demand.devices.items() if any(asked.values())}

@@ -119,7 +119,7 @@ class Conservative(Planning):
         jobs = in_order(self.order, view, now, memory.noted).copy()
         if compress:
             memory.look_where(view, COMPRESS.index(self.compress), -1 if stirred else before)
-        if self.outgrown(view, memory) or memory.lost:
+        if memory.outgrown(view, self) or memory.lost:
             memory.make_room(view)
             jobs = memory.by_start(jobs)
             noted, memory = memory.noted, self.new_plan(view)
@@ -215,7 +215,7 @@ class SlurmLike(Planning):
             return [], memory
         if self.main == "interval" and now % self.interval_us:
             return [], memory
-        if self.outgrown(view, memory):
+        if memory.outgrown(view, self):
             memory = self.begin(view)
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
             return self._in_order(view, memory, now), memory

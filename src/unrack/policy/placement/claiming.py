@@ -175,7 +175,7 @@ def claims_anywhere(view: View, job: int, whole: bool = False) -> Ints | None:
 
     ``whole``: it has nodes to itself, and their own memory.
     """
-    seen, components = view.columns.claimed, view.columns.components
+    seen, components = view.columns.claimed, view.components
     if seen is None or not seen.asks(job):
         return NO_CLAIMS
     if job in components.of:
@@ -196,7 +196,7 @@ def nodes_of_its_own(view: View, job: int) -> int:
 
 def claims_at_least(view: View, job: int) -> Ints:
     """int64[claims, 2]: what a job claims at least, wherever it runs."""
-    seen, components = view.columns.claimed, view.columns.components
+    seen, components = view.columns.claimed, view.components
     if seen is None or not seen.asks(job):
         return NO_CLAIMS
     rows = components.of.get(job, (job,))
@@ -210,18 +210,13 @@ def claims_asked(view: View) -> bool:
     return seen is not None and seen.asking
 
 
-def components_of(view: View, job: int) -> Sequence[int]:
-    """The components of a heterogeneous job, if the job is the first of them; none: it is a job by itself."""
-    return view.columns.components.of.get(job, ())
-
-
 def _before_lacking(view: View, job: int, find: Callable[[View, int], Lease | None]) -> tuple[list[Lease], View, int]:
     """The leases of the components before the first without a place, what they leave, and that one; -1: all have one.
 
     ``find``: the lease of one on what is free, as of :meth:`unrack.policy.placement.contract.Placement.find`.
     """
     left, parts = Apart(view, job), list[Lease]()
-    for component in components_of(view, job):
+    for component in view.components.of[job]:
         lease = find(left.view, component)
         if lease is None:
             return parts, left.view, component
@@ -248,11 +243,12 @@ def why_not_together(
 def kind_together(view: View, job: int, kind: Callable[[View, int], object]) -> object:
     """What decides whether a job has a place: the kinds of its components."""
     left = Apart(view, job)
-    return tuple(kind(left.view, component) for component in components_of(view, job))
+    return tuple(kind(left.view, component) for component in view.components.of[job])
 
 
 def lacking_of(view: View, job: int) -> Reason | None:
     """What a job, or one of its components, lacks wherever it runs; ``None``: nothing."""
-    left = Apart(view, job).view if components_of(view, job) else view
-    found = (claiming(left, one) for one in components_of(view, job) or (job,))
+    components = view.components.of.get(job, ())
+    left = Apart(view, job).view if components else view
+    found = (claiming(left, one) for one in components or (job,))
     return next((reason for claims in found if claims is not None and (reason := claims.lacks())), None)

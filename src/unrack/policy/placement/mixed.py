@@ -25,7 +25,6 @@ from unrack.policy.placement.alone import Alone
 from unrack.policy.placement.claiming import (
     Claiming,
     claiming,
-    components_of,
     found_together,
     kind_together,
     ways,
@@ -101,7 +100,7 @@ class Mixed:
         if view.cores_asked(job) > view.free_cores:
             return None
         notes.pools.refused = 0
-        if components_of(view, job):
+        if job in view.components.of:
             return found_together(view, job, lambda left, one: self.find(left, notes, one, now))
         if self._by_gpus(view, notes, job):
             assert self.gpus is not None
@@ -153,7 +152,7 @@ class Mixed:
 
     def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
-        if components_of(view, job):
+        if job in view.components.of:
             return kind_together(view, job, lambda left, one: self.kind(left, notes, one))
         if self._by_gpus(view, notes, job):
             assert self.gpus is not None
@@ -170,7 +169,7 @@ class Mixed:
 
     def in_kernel(self, view: View, notes: MixedNotes, job: int) -> bool:
         """Whether a task alone is placed by the rule for pools, which does not draw."""
-        alone = self._plain and view.asks[TASKS, job] == 1 and not components_of(view, job)
+        alone = self._plain and view.asks[TASKS, job] == 1 and job not in view.components.of
         if not alone or self._by_gpus(view, notes, job) or claiming(view, job) is not None:
             return False
         return self.place in OF_DEVICES and self._by_pools(view, job)
@@ -194,7 +193,7 @@ class Mixed:
         if self.gpus is not None and self.gpus.postpone:
             return self.gpus.opens_us(view, jobs, now)
         pools, pooled, tasks = self._ready(view, notes), self.pooled, view.asks[TASKS]
-        jobs = pooled.freest(view, pools, [job for job in jobs if not components_of(view, job)], now)
+        jobs = pooled.freest(view, pools, [job for job in jobs if job not in view.components.of], now)
         alike = [job for job in jobs if self._plain and tasks[job] == 1 and claiming(view, job) is None]
         first = pooled.opens_us(view, pools, np.array(alike, np.int64), pools.rule, now)
         for job in (job for job in jobs if job not in alike):
@@ -215,7 +214,7 @@ class Mixed:
 
     def why(self, view: View, notes: MixedNotes, job: int, now: int) -> Reason | None:
         """What there is too little of."""
-        if components_of(view, job):
+        if job in view.components.of:
             return why_not_together(
                 view, job, lambda left, one: self.find(left, notes, one, now),
                 lambda left, one: self.why(left, notes, one, now),

@@ -135,7 +135,7 @@ def _own_classes(view: View, ranks: Ranks, jobs: Ints) -> Ints:
 
 def with_components(view: View, ranks: Ranks) -> Ranks:
     """With the classes of the heterogeneous jobs that are known."""
-    components = view.columns.components.of
+    components = view.components.of
     if not components:
         return ranks
     rows = np.array([row for own in components.values() for row in own], np.int64)

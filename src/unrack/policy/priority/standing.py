@@ -142,7 +142,7 @@ class Rules:
 
         A PolicyError if the cluster does not have that kind.
         """
-        of, found = view.columns.components, np.zeros(len(jobs), np.int64)
+        of, found = view.components, np.zeros(len(jobs), np.int64)
         if not of.of:
             return self._asked(view, kind, jobs, view.asks[:, jobs])
         rows, at = of.spread(jobs)

@@ -14,7 +14,6 @@ from unrack.jit import compiled, inlined, melted
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB
-from unrack.policy.columns import gang_of
 from unrack.policy.discipline.heads_kernel import PassRule, lacking
 from unrack.policy.discipline.queue_kernel import passed
 from unrack.policy.discipline.skyline.columns import CHOOSE, CLAIMED, LENT, STARTS
@@ -22,7 +21,7 @@ from unrack.policy.discipline.skyline.steps import usable
 from unrack.policy.discipline.walk import ASKING, CLAIMS, CLAIMS_FOUND, FOUND, HELD_US, LOOK, PLACED, ROWS, STAGE
 from unrack.policy.lending.answers import write
 from unrack.policy.lending.lease_kernel import Leases
-from unrack.policy.placement.node_kernel import add_node
+from unrack.policy.placement.node_kernel import add_node, gang_of
 from unrack.sealed import shown
 from unrack.solver.servers import cheapest, least_weight
 from unrack.view import View

@@ -103,7 +103,7 @@ class Watch:
             return
         reason = self.waits.held(self.job, now) if held else self.core.why(self.job, now)
         room = not held and not self.devices and reason.code != Code.LIMIT
-        room = room and self.job not in view.columns.components.of
+        room = room and self.job not in view.components.of
         reason = self.waits.in_words(self.job, reason)
         if self.room_us is None and room and short_of(view, self.job, self.whole) is None:
             self.room_us = now

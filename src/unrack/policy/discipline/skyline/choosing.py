@@ -188,10 +188,6 @@ class Choices:
         lacks = lacking_of(self._looked_at, job)
         return lacks is not None and lacks.code == Code.LIMIT
 
-    def kind(self, job: int) -> object:
-        """As of the placement."""
-        return self.placement.kind(self.view, self.notes, job)
-
     def rule(self) -> str:
         """By which rule the last place was found."""
         return self.placement.rule(self.notes)
