@@ -18,8 +18,7 @@ from typing import TypeVar
 
 from unrack.solver.min_cost_flow import canonical_amounts, canonical_potentials
 from unrack.solver.network import Network, checked
-from unrack_papers.amaral.flow.examples import scheduling_network
-from unrack_papers.amaral.flow.solvers import COMPARED
+from unrack_papers.amaral.flow.solvers import COMPARED, scheduling_network
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from tries import draws
 from unrack.errors import InputError, RunError
 from unrack.solver.min_cost_flow import SOLVERS, canonical_amounts, canonical_potentials, solve
 from unrack.solver.network import Flow, Network, checked
-from unrack_papers.amaral.flow.examples import scheduling_network
+from unrack_papers.amaral.flow.solvers import scheduling_network
 
 NAMES = list(SOLVERS)
 

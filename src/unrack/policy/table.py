@@ -21,8 +21,7 @@ from unrack.policy.limits import extended
 from unrack.policy.parameters import Parameter, cost_weight, count, duration, flow_solver, interval, load, one_of, yes
 from unrack.policy.placement.lent_memory import FITS
 from unrack.policy.placement.mixed import OF_DEVICES
-from unrack.policy.pools.lookahead import Lookahead
-from unrack.policy.pools.pool_policy import Pooled
+from unrack.policy.pools.pool_policy import Lookahead, Pooled
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
 from unrack.policy.preemption.preempting import Preempting
 from unrack.policy.provisioning.dynamic import PREFIX, provisioned

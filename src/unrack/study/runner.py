@@ -21,8 +21,7 @@ from unrack.sim.simulate import simulate
 from unrack.sim.world import said
 from unrack.study.grid import Run, Study
 from unrack.study.results.keep import Files, files_of, is_kept, keep_files, keep_run, keep_study, list_runs, summary
-from unrack.study.workers.dispatch import answers
-from unrack.study.workers.shared import Heard, Workers
+from unrack.study.workers.shared import Heard, Workers, answers
 from unrack.study.workers.table import On, open_workers, spread_over
 
 Told = Callable[["Progress"], None]

@@ -16,8 +16,8 @@ from unrack_papers import clock
 from unrack_papers.clock import Clock, timed
 from unrack_papers.servers.allocator.one_by_one import OneByOne, place_one_by_one
 from unrack_papers.servers.batch import search, solve
+from unrack_papers.servers.batch.case import efforts, until_up
 from unrack_papers.servers.batch.constraint import place_cp
-from unrack_papers.servers.batch.effort import efforts, until_up
 from unrack_papers.servers.batch.pack import anneal
 from unrack_papers.servers.batch.running.repack import repack
 from unrack_papers.servers.batch.solution import Solution, objective

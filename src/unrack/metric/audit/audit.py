@@ -10,8 +10,7 @@ import polars as pl
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Share, attached
 from unrack.metric.audit.capacity import device_violation, node_violation
-from unrack.metric.audit.spans import span_violation, usage_violation
-from unrack.metric.audit.tables import Spans, Tables, Violation, micro, whole
+from unrack.metric.audit.tables import Spans, Tables, Violation, micro, span_violation, usage_violation, whole
 from unrack.resources.site.installed import Site
 from unrack.steps import each_of, levels
 

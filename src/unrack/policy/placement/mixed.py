@@ -32,11 +32,10 @@ from unrack.policy.placement.claiming import (
 )
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, fill, on_one_node, room_on
-from unrack.policy.pools.lookahead import Lookahead, Urgency
 from unrack.policy.pools.place_kernel import NO_CORES, RANDOM_FIT, close_unserved
 from unrack.policy.pools.pool_notes import PoolNotes
 from unrack.policy.pools.pool_placement import NAMES, RULES, Taking
-from unrack.policy.pools.pool_policy import Pooled
+from unrack.policy.pools.pool_policy import Lookahead, Pooled, Urgency
 from unrack.policy.tiers.cluster_kernel import Clusters, server_asks
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed

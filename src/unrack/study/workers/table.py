@@ -8,8 +8,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from unrack.errors import InputError
-from unrack.study.workers.dispatch import answers
-from unrack.study.workers.shared import Answer, Heard, Workers
+from unrack.study.workers.shared import Answer, Heard, Workers, answers
 
 KINDS = ("processes", "dask", "ray")
 WANTED = "processes, dask or ray, the last two perhaps with an address: 'dask tcp://node1:8786'"
