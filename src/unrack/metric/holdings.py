@@ -43,7 +43,6 @@ def holdings(cluster: Cluster, tables: Mapping[str, pl.DataFrame]) -> pl.DataFra
 
 
 def _part(frame: pl.DataFrame, resource: Any, quantity: Any, place: Any, **others: Any) -> pl.DataFrame:
-    """The rows of one resource."""
     return frame.select(
         *SPAN,
         resource.alias("resource"),

@@ -43,8 +43,6 @@ from unrack.steps import areas_of, largest
 
 
 class _OfResources(Mapping[str, Metric]):
-    """The metrics of all resources that there are, also of plug-ins."""
-
     def __getitem__(self, name: str) -> Metric:
         return {one.name: one for resource in RESOURCES.values() for one in resource.metrics}[name]
 

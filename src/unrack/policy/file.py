@@ -202,7 +202,6 @@ def _names(module: ModuleType) -> list[str]:
 
 
 def _only_name(module: ModuleType, path_text: str) -> str:
-    """The name of the only policy of a file."""
     names = _names(module)
     if len(names) == 1:
         return names[0]

@@ -135,7 +135,6 @@ def _delays_heads(policy: ListScheduler, ended: Draft, longer: Draft, until: int
 
 
 def _starts(policy: Policy[Any], draft: Draft) -> dict[int, Start]:
-    """Jobs that a policy would start on a draft."""
     decisions, _ = decided(policy, draft.view, policy.begin(draft.view), draft.now)
     return {one.lease.job: one for one in decisions if isinstance(one, Start)}
 

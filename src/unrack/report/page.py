@@ -303,7 +303,6 @@ def _gantts(settings: Sequence[Setting]) -> list[dict[str, Any]]:
 
 
 def _facts(runs: Sequence[RunFiles], policies: Sequence[str], labels: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What was run: (noun, words)."""
     clusters: dict[str, str] = {}
     for run in runs:
         size = [f"{run.record['cluster'][key]:,} {key}" for key in ("nodes", "cores") if run.record["cluster"].get(key)]

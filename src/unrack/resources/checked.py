@@ -160,7 +160,6 @@ WEEK: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 def _seconds(us: int) -> float:
-    """As it is read again."""
     return us / SECOND_US
 
 
@@ -210,7 +209,6 @@ class Recurring(Strict):
 
     @property
     def _times_us(self) -> list[int]:
-        """When it begins, each time, µs."""
         every, until = self.every or 1, self.start + 1 if self.until is None else max(self.until, self.start + 1)
         found = list(range(self.start, until, every))
         if self.days is None or self.start_day is None:

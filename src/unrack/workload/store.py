@@ -149,7 +149,6 @@ def _one(value: int) -> Ints:
 
 
 def _asks_of(demand: Demand) -> TierAsks | None:
-    """What a job asks of tiers; ``None``: nothing."""
     if demand.ceiling_mb is None and not (demand.local_mb or demand.group or demand.spread or demand.forbidden):
         return None
 

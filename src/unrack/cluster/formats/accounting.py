@@ -357,7 +357,6 @@ def _measured(part: str, where: str) -> tuple[str, int]:
 
 
 def _limits(amounts: Mapping[tuple[str, str], int]) -> Keys:
-    """The key ``limits``: a table for each owner."""
     limits: dict[str, dict[str, int]] = {}
     for (per, measure), most in amounts.items():
         limits.setdefault(per, {})[measure] = most

@@ -111,8 +111,6 @@ def _included(path: Path, name: str, at: str, notes: list[str], depth: int) -> I
 
 
 def _node(fields: Mapping[str, str], where: str) -> DescribedNode:
-    """What a line says of each of its nodes."""
-
     def number(key: str, default: int) -> int:
         text = fields.get(key.lower(), "")
         return whole(text, f"{where}, {key}") if text else default

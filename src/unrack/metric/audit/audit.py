@@ -160,7 +160,6 @@ def _not_as_asked(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | 
 
 
 def _by_key(keys: Ints, rows: Ints) -> dict[int, Ints]:
-    """The rows of every key, in order."""
     order = np.argsort(keys, kind="stable")
     found, first = np.unique(keys[order], return_index=True)
     return dict(zip(found.tolist(), np.split(rows[order], first[1:]), strict=bool(len(found))))

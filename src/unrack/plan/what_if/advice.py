@@ -157,8 +157,6 @@ class Advice(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A change to try."""
-
     words: str
     options: str
     make: Callable[[], Scene]

@@ -185,7 +185,6 @@ def _moved(scene: Scene, question: Question) -> tuple[Scene, float]:
 
 
 def _asked(scene: Scene, question: Question) -> tuple[Scene, list[Columns]]:
-    """The scene with what is asked about, and that as columns."""
     if question.submit:
         taken = set(map(str, scene.jobs.ids.to_list()))
         made = list[Columns]()

@@ -179,7 +179,6 @@ def checked_lease(function: Callable[..., Any], answer: Any, job: int, view: Vie
 
 
 def _pair(answer: Any) -> str:
-    """What was returned in place of a pair."""
     if isinstance(answer, list):
         return f"{shown(answer)} without the memory"
     if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], list):

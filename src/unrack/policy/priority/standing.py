@@ -263,7 +263,6 @@ class Standing:
         self.ended += int(np.searchsorted(ends_us, at_us, side="right"))
 
     def _share(self) -> None:
-        """The factors of what was used."""
         tree, table = self.members.tree, self.rules.table
         self.used = grown(self.used, len(tree.name))
         if not table.fair_share:

@@ -225,7 +225,6 @@ def stack_spec(policies: Sequence[str], parts: Mapping[str, str], x_title: str, 
 
 
 def _grouped(policies: Sequence[str], groups: Sequence[str], x_title: str, y: Spec, tooltip: list[Spec]) -> Spec:
-    """Bars side by side, grouped by ``x``, one a policy."""
     return framed({
         "mark": {"type": "bar"},
         "encoding": {

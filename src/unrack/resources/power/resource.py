@@ -26,7 +26,6 @@ from unrack.units import amount_of, milliwatts
 
 
 def _watts(mw: int | None) -> float | None:
-    """As it is read again."""
     return None if mw is None else mw / 1000
 
 
@@ -144,7 +143,6 @@ class Power(Usual):
         self.delay_us = 0 if off is None else off.shutdown + off.boot
 
     def _left(self, cap: int, where: str) -> int:
-        """What a cap leaves to jobs, mW."""
         standing = int(self._standing().sum())
         if cap - standing < 1000:
             want = f"more than the {-(-standing // 1000)} W that all nodes draw without a job"
@@ -222,7 +220,6 @@ def _draws(file: DrawFile, cores: Ints) -> Ints:
 
 
 def _whole(mw: int) -> int:
-    """Watts, rounded up."""
     return -(-mw // 1000)
 
 

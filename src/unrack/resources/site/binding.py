@@ -290,7 +290,6 @@ class Binding:
         return [*found, ("the site", Bounded(name="site", limits=self.site.file.limits))]
 
     def _lineage(self, account: str) -> list[str]:
-        """An account and those above it."""
         found = [account] if account else []
         while found and found[-1] in self.accounts and (parent := self.accounts[found[-1]].parent):
             found.append(parent)
@@ -354,7 +353,6 @@ class Binding:
         return int(said.totals[measure][job]) if measure in said.totals else 0
 
     def _rules_on(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[OpenLimit]:
-        """The limits that a job counts for."""
         *own, (_, everywhere) = self._bounds_of(user, account, qos)
         rules = [OpenLimit(limit, "site") for limit in everywhere.limits]
         for name in partitions:

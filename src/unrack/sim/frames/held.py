@@ -333,7 +333,6 @@ class _Checked:
 
 
 def _nodes(log: RunLog, span: int) -> list[tuple[int, int]]:
-    """The nodes of a span, and the cores that it held of each."""
     rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]].tolist()
     return [(node, cores) for first, count, _, cores, _ in rows for node in range(first, first + count)]
 

@@ -108,7 +108,6 @@ class DaskWorkers(OnCluster):
                 self._client.cancel([task], force=True)
 
     def _share(self, contents: dict[str, bytes]) -> dict[str, Any]:
-        """Send inputs to all workers."""
         named = {f"{self._topic}-{key}": content for key, content in contents.items()}
         shared = self._client.scatter(named, broadcast=True, hash=False)
         return {name.rpartition("-")[2]: future for name, future in shared.items()}

@@ -136,7 +136,6 @@ def read_profiles(path: str) -> list[MeasuredApplication]:
 
 
 def _file(path: str) -> str:
-    """The file of profiles that a path means."""
     folder = Path(path).expanduser()
     if path == SYNTHETIC:
         folder = Path(str(resources.files("unrack").joinpath("data", "memory-profiles")))

@@ -115,7 +115,6 @@ def masks_of(site: Mapping[str, Any], nodes: Nodes) -> dict[str, Bools]:
 
 
 def _lineage(name: str, accounts: Mapping[str, Any]) -> Iterator[str]:
-    """An account and those above it."""
     while name:
         yield name
         name = accounts[name].get("parent", "") if name in accounts else ""

@@ -93,8 +93,6 @@ def asked(columns: ListingColumns, used_mb: pl.Series | None, choices: Choices, 
 
 
 class _Resources:
-    """A column of trackable resources."""
-
     def __init__(self, columns: ListingColumns, name: str) -> None:
         self.columns, self.name = columns, name
         self.found: dict[str, Tres] = columns.made(name, tres)
@@ -202,7 +200,6 @@ def _models(first: _Resources, second: _Resources) -> list[pl.Series]:
 
 
 def _licences(columns: ListingColumns, first: _Resources, second: _Resources) -> dict[str, pl.Series]:
-    """Name → how many the job holds."""
     sources = [first.of("licences"), second.of("licences")]
     if "licenses" in columns:
         sources.append(columns.by_name("licenses", columns.made("licenses", licences)))
