@@ -13,8 +13,6 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from unrack.errors import MissingError
-
 OF_LIBRARY = {
     "ortools": "solvers",
     "vl_convert": "figures",
@@ -37,6 +35,8 @@ def needed_for(purpose: str) -> Iterator[None]:
         extra = OF_LIBRARY.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
+        from unrack.errors import MissingError
+
         raise MissingError(purpose, str(error.name).partition(".")[0], extra) from None
 
 

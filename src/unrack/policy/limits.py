@@ -30,13 +30,12 @@ from typing import Any
 
 from unrack.errors import InputError, PolicyError
 from unrack.ledger.jobs import Promises
-from unrack.policy.around import AroundAnother, anew, decided, heads_of, innermost, queue_of, traits_of
+from unrack.policy.around import AroundAnother, Rounds, anew, decided, heads_of, innermost, queue_of, traits_of
 from unrack.policy.contract import Ability, Decision, Estimates, Extend, Policy, Start, Traits
 from unrack.policy.discipline.list_scheduler import ListScheduler
 from unrack.policy.discipline.reservations import Conservative, SlurmLike
 from unrack.policy.prediction.easy_plus_plus import EasyPlusPlus
 from unrack.policy.provisioning.dynamic import Dynamic
-from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.sizing import Sizing
 from unrack.reasons import Code
 from unrack.resources.places import is_resource

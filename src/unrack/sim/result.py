@@ -107,7 +107,7 @@ class Result:
     provisions
         Whether the memory of jobs followed what they used: they may begin with less than they ask.
     counts : int64[rounds, 7]
-        The rounds of the policy, as of :class:`unrack.policy.rounds.RoundCount`; ``None``: it does not tell them.
+        The rounds of the policy, as of :class:`unrack.policy.around.RoundCount`; ``None``: it does not tell them.
     policy
         The policy as it was asked for, or its name.
     sizes

@@ -13,7 +13,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.policy.flow.left import MOST, Hosts, Left, Sort
-from unrack.resources.links.links import MB_S, REMOTE_MB_S, Links
+from unrack.resources.links.resource import MB_S, REMOTE_MB_S, Links
 from unrack.view import View
 
 

@@ -28,12 +28,12 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import CORES, LOCAL_MB, NODES, TASKS, Lease, Share, attached, nodes_of
+from unrack.policy.around import RoundCount
 from unrack.policy.contract import Decision, Requeue, Start
 from unrack.policy.flow.attempt import Beyond, FlowAttempt, FlowTerms, RunningSubTasks, attempted
 from unrack.policy.flow.costs import NetworkLoad
 from unrack.policy.flow.left import Hosts, Left, Sort, Sorts
 from unrack.policy.placement.mixed import Mixed
-from unrack.policy.rounds import RoundCount
 from unrack.reasons import Code, Reason
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
 from unrack.units import NEVER_US
@@ -231,7 +231,7 @@ class FlowNotes:
     fate: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     started: list[Lease] = field(default_factory=list)
     noted: dict[str, Any] = field(default_factory=dict)  # of orders: a :data:`unrack.policy.orders.Noted`
-    # numbers of every round, one round after the other: see :class:`unrack.policy.rounds.RoundCount`
+    # numbers of every round, one round after the other: see :class:`unrack.policy.around.RoundCount`
     counts: array[int] = field(default_factory=lambda: array("q"))
 
     @property

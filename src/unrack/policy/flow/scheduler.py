@@ -22,6 +22,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
+from unrack.policy.around import RoundCount, RoundStory
 from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
 from unrack.policy.flow.attempt import MOST_COST, Beyond, FlowAttempt, FlowTerms, attempted
 from unrack.policy.flow.costs import COSTS, CostModel, NetworkLoad, postpones
@@ -32,7 +33,6 @@ from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, learns_of, reads_of
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import LocalMemory
-from unrack.policy.rounds import RoundCount, RoundStory
 from unrack.reasons import Reason
 from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View

@@ -22,12 +22,11 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
 from unrack.ledger.jobs import Promises
-from unrack.policy.around import AroundAnother, anew, decided, innermost, queue_of, traits_of, without
+from unrack.policy.around import AroundAnother, Rounds, anew, decided, innermost, queue_of, traits_of, without
 from unrack.policy.contract import Decision, Policy, Reject, Requeue, Resume, Start, Suspend
 from unrack.policy.preemption.look import SUSPEND, Look, PreemptionNotes, going_on, kept_for
 from unrack.policy.preemption.victims import classes_of, fits, with_components
 from unrack.policy.provisioning.dynamic import Dynamic
-from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.sizing import Sizing
 from unrack.reasons import Reason
 from unrack.resources.site.installed import Site

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from unrack.extras import lazily
 
 if TYPE_CHECKING:
-    from unrack.resources.links.links import RODINIA as RODINIA
-    from unrack.resources.links.links import Profiles as Profiles
+    from unrack.resources.links.resource import RODINIA as RODINIA
+    from unrack.resources.links.resource import Profiles as Profiles
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

@@ -14,10 +14,9 @@ from unrack.errors import InputError, PolicyError
 from unrack.facts import some
 from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.state import HELD, QUEUED
-from unrack.policy.around import told_rounds
+from unrack.policy.around import RoundStory, told_rounds
 from unrack.policy.contract import Policy
 from unrack.policy.discipline.list_scheduler import short_of
-from unrack.policy.rounds import RoundStory
 from unrack.reasons import Code, Reason
 from unrack.sim.explained.waits import Waits
 from unrack.sim.faults import held_elsewhere

@@ -12,10 +12,9 @@ from unrack.cluster.formats.described import counter
 from unrack.errors import InputError
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.job_ids import job_id, job_state
-from unrack.slurm_text.submit_lines import submit_line
 from unrack.slurm_text.tres import Tres, gres, licences, tres
 from unrack.slurm_text.tres import memory as amount_of_memory
-from unrack.slurm_text.values import ENDLESS
+from unrack.slurm_text.values import ENDLESS, submit_line
 from unrack.workload.formats.intake import DEVICE, EXTRA, UNHEEDED, Tally, unheeded
 from unrack.workload.formats.quantities import DEVICE_KEY, MOST_MB, asked_as, boolean, choice, refuse, typed
 from unrack.workload.formats.slurm.listing import ASKS, READ, RENAMED, Listing, ListingColumns, first_said
