@@ -10,6 +10,7 @@ import numpy as np
 
 from unrack.cluster.pools.pool import WHOLE, Pace
 from unrack.cluster.spec import Cluster
+from unrack.core.room import most_tasks
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.columns import plain
@@ -95,14 +96,23 @@ class Admission:
         self.culprit: dict[int, int] = {}  # heterogeneous job → the component that can never start; -1: all together
         self._room: dict[bytes, tuple[set[tuple[int, ...]], set[tuple[int, ...]]]] = {}  # sizes with room, and without
         self._known: dict[tuple[bytes, tuple[object, ...], bytes], tuple[int, bytes]] = {}  # of those added, by asks
-        self._apart: set[int] = set()  # jobs that have room by each of these, and none by all
+        self._apart: dict[int, int] = {}  # jobs with room by each of these, and not by all: for how many tasks at most
+        self._look(jobs, pace)
+
+    def _look(self, jobs: JobTable, pace: Pace, before: int = 0) -> None:
+        """Look for jobs that could never have all that they ask at once; ``before``: of how many that was known."""
+        most = most_tasks(self.cluster, jobs, pace, self.traits.elsewhere)
+        for job in np.flatnonzero(most < jobs.tasks).tolist():
+            if not self.never(before + job):
+                self._apart[before + job], self._impossible[before + job] = int(most[job]), True
 
     def joint(self, jobs: JobTable, least: JobTable | None = None) -> dict[int, Joint]:
         """Jobs that ask for nodes of a site and for what some nodes alone have; what decides whether some have both.
 
         Each resource looks at what is asked of itself alone. Jobs for which any node will do are not looked at, as
         without a site. A policy that does not say whether a job has a place is taken to have one where conservative
-        plans do, and not looked at if it lends memory or jobs ask for devices.
+        plans do, and not looked at if it lends memory. Nor are jobs that ask for devices, of which rules that choose
+        for one task after the other may find too few on the empty cluster, and enough on another.
         ``least``: the jobs at their smallest sizes; a job that has a smaller one than its own is not looked at.
         """
         places, where = self.cluster.places.installed, jobs.devices.get(("site", "where"))
@@ -113,11 +123,13 @@ class Admission:
             kind for kind, _ in jobs.devices if kind in places and kind != "site"
             and places[kind].anywhere(np.ones(len(places[kind].quantities), np.int64), 1) is None
         }  # fmt: skip
-        names = [key for key in jobs.devices if (told if key[0] not in places else key[0] in unlike)]
+        names, attached = [key for key in jobs.devices if key[0] in unlike], np.zeros(len(jobs), np.bool_)
+        for (kind, _), amounts in jobs.devices.items():
+            attached |= (amounts > 0) & (not is_resource(kind))
         others = [jobs.devices[key] for key in names]
         site = cast(Site, places["site"])
         narrow = [n for n in np.unique(where).tolist() if site.narrows(n)]
-        fixed = np.isin(where, narrow) & (least is None or least.tasks == jobs.tasks)
+        fixed = np.isin(where, narrow) & ~attached & (least is None or least.tasks == jobs.tasks)
         rows = np.flatnonzero(fixed & np.any([amounts > 0 for amounts in others] or [where < 0], axis=0))
         several = [n for n in np.unique(where[rows]).tolist() if site.choices(np.array([n]))]
         counts = np.where(np.isin(where, several), jobs.devices["site", "counts"], 0)
@@ -136,7 +148,7 @@ class Admission:
         for job, (what, size) in joint.items():
             if job not in components and not self.never(job + before) and not self._room_for(view, job, what, size):
                 self._impossible[job + before] = True
-                self._apart.add(job + before)
+                self._apart[job + before] = 0
         known: dict[tuple[bytes, ...], bool] = {}
         for first, rows in view.columns.components.of.items():
             found = next((row + before for row in rows if self.never(row + before)), None)
@@ -232,9 +244,12 @@ class Admission:
         tasks, cores, mb = int(row.tasks[0]), int(row.cores[0]), int(row.memory_mb[0])
         if job in self._apart:
             asked = [".".join(key) for key, own in row.devices.items() if key[0] not in ("site", "power") and own[0]]
-            where, gangs = ("site", "where"), gangs_of(cluster, row, traits.lends, "site")
-            what = cluster.places.too_big(where, int(row.devices[where][0]), gangs).what
-            return Reason(Code.TOO_BIG, f"{what}, each with what it asks of {', '.join(asked)}", tasks, 0)
+            where, what = int(row.devices.get(("site", "where"), [0])[0]), "places for tasks"
+            if where:
+                gangs = gangs_of(cluster, row, traits.lends, "site")
+                what = cluster.places.too_big(("site", "where"), where, gangs).what
+            what = f"{what}, each with what it asks of {', '.join(asked)}"
+            return Reason(Code.TOO_BIG, what, tasks, self._apart[job])
         if tasks * cores > cluster.total_cores:
             return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)
         if cores > int(cluster.cores.max()):
