@@ -23,7 +23,7 @@ from unrack.cluster.file import (
     torus_of,
 )
 from unrack.cluster.pools.from_file import plan_pools
-from unrack.cluster.pools.pool import Devices, Supplier, build_devices, no_devices, suppliers_of
+from unrack.cluster.pools.pool import Devices, build_devices, no_devices
 from unrack.cluster.presets import cluster_facts
 from unrack.cluster.prices.prices import Prices, make_prices
 from unrack.cluster.recount import Finder, by_name, drained_nodes, node_names_of
@@ -247,11 +247,6 @@ class Cluster(Sealed):
         if level == NODE:
             return tuple(f"node{node}" for node in range(len(self)))
         return self._level(level).domain_names
-
-    @cached_property
-    def suppliers(self) -> Mapping[tuple[str, str], tuple[Supplier, ...]]:
-        """Kind and quantity of devices → the pools that could serve a demand for it."""
-        return suppliers_of(self.devices, self.cores, self.memory_mb)
 
     @cached_property
     def sizes(self) -> tuple[Ints, Ints]:

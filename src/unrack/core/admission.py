@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableSequence
+from collections.abc import Callable, Mapping
 from operator import ge, le
 from typing import Any, cast
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from unrack.cluster.pools.pool import WHOLE, Pace
 from unrack.cluster.spec import Cluster
+from unrack.core.room import most_tasks
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.columns import plain
 from unrack.policy.around import traits_of
-from unrack.policy.contract import Ability, Policy
+from unrack.policy.contract import Ability, Policy, Traits
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import Gangs
 from unrack.resources.places import is_resource
@@ -89,12 +89,10 @@ class Admission:
     ) -> None:
         self.cluster, self.policy, self._pace_of = cluster, policy, pace_of
         self.traits = traits_of(policy)
-        self._unmet: MutableSequence[int] = plain(unmet(cluster, jobs, pace, self.traits.elsewhere))
-        self._impossible = bytearray(self._too_big(jobs))
-        self._lacking: dict[int, int] = {}  # component → as of `_unmet`
+        self._impossible = bytearray(self._too_big(jobs, pace))
         self.culprit: dict[int, int] = {}  # heterogeneous job → the component that can never start; -1: all together
         self._room: dict[bytes, tuple[set[tuple[int, ...]], set[tuple[int, ...]]]] = {}  # sizes with room, and without
-        self._known: dict[tuple[bytes, tuple[object, ...], bytes], tuple[int, bytes]] = {}  # of those added, by asks
+        self._known: dict[tuple[bytes, tuple[object, ...], bytes], bytes] = {}  # of those added, by what they ask
         self._apart: set[int] = set()  # jobs that have room by each of these, and none by all
 
     def joint(self, jobs: JobTable, least: JobTable | None = None) -> dict[int, Joint]:
@@ -102,7 +100,8 @@ class Admission:
 
         Each resource looks at what is asked of itself alone. Jobs for which any node will do are not looked at, as
         without a site. A policy that does not say whether a job has a place is taken to have one where conservative
-        plans do, and not looked at if it lends memory or jobs ask for devices.
+        plans do, and not looked at if it lends memory. Nor are jobs that ask for devices, of which rules that choose
+        for one task after the other may find too few on the empty cluster, and enough on another.
         ``least``: the jobs at their smallest sizes; a job that has a smaller one than its own is not looked at.
         """
         places, where = self.cluster.places.installed, jobs.devices.get(("site", "where"))
@@ -113,11 +112,13 @@ class Admission:
             kind for kind, _ in jobs.devices if kind in places and kind != "site"
             and places[kind].anywhere(np.ones(len(places[kind].quantities), np.int64), 1) is None
         }  # fmt: skip
-        names = [key for key in jobs.devices if (told if key[0] not in places else key[0] in unlike)]
+        names, attached = [key for key in jobs.devices if key[0] in unlike], np.zeros(len(jobs), np.bool_)
+        for (kind, _), amounts in jobs.devices.items():
+            attached |= (amounts > 0) & (not is_resource(kind))
         others = [jobs.devices[key] for key in names]
         site = cast(Site, places["site"])
         narrow = [n for n in np.unique(where).tolist() if site.narrows(n)]
-        fixed = np.isin(where, narrow) & (least is None or least.tasks == jobs.tasks)
+        fixed = np.isin(where, narrow) & ~attached & (least is None or least.tasks == jobs.tasks)
         rows = np.flatnonzero(fixed & np.any([amounts > 0 for amounts in others] or [where < 0], axis=0))
         several = [n for n in np.unique(where[rows]).tolist() if site.choices(np.array([n]))]
         counts = np.where(np.isin(where, several), jobs.devices["site", "counts"], 0)
@@ -146,7 +147,7 @@ class Admission:
                     known[shape] = any(self._holds(view, first, now) for now in self._moments(view, first))
                 found = None if known[shape] else -1
             for row in (row + before for row in rows):
-                self._lacking[row], self._unmet[row], self._impossible[row] = int(self._unmet[row]), -1, False
+                self._impossible[row] = False
             if found is not None:
                 self._impossible[first + before], self.culprit[first + before] = True, found
 
@@ -188,12 +189,14 @@ class Admission:
             judge = Conservative()
         return bool(judge.holds(draft.view, job))
 
-    def _too_big(self, jobs: JobTable) -> bytes:
-        """Which jobs are too big, beside those with a device that no node has."""
+    def _too_big(self, jobs: JobTable, pace: Pace) -> bytes:
+        """Which jobs the empty cluster could never hold, each by itself."""
+        cluster, elsewhere = self.cluster, self.traits.elsewhere
         if Ability.POSSIBLE in self.traits.does:
-            found = ~np.asarray(cast(Any, self.policy).possible(self.cluster, jobs))
+            found = ~np.asarray(cast(Any, self.policy).possible(cluster, jobs))
         else:
-            found = impossible(self.cluster, jobs, self.traits.lends)
+            found = impossible(cluster, jobs, self.traits.lends)
+        found |= (unmet(cluster, jobs, elsewhere) >= 0) | (most_tasks(cluster, jobs, pace, elsewhere) < jobs.tasks)
         return np.asarray(found, np.bool_).tobytes()
 
     def add(self, row: JobTable, pace: Pace) -> None:
@@ -203,18 +206,16 @@ class Admission:
         if alike not in self._known or Ability.POSSIBLE in self.traits.does:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            self._known[alike] = int(unmet(self.cluster, row, pace, self.traits.elsewhere)[0]), self._too_big(row)
-        unmeetable, impossible = self._known[alike]
-        self._unmet.append(unmeetable)
-        self._impossible += impossible
+            self._known[alike] = self._too_big(row, pace)
+        self._impossible += self._known[alike]
 
     def never(self, job: int) -> bool:
         """Whether a job can never start."""
-        return bool(self._impossible[job]) or self._unmet[job] >= 0
+        return bool(self._impossible[job])
 
     def all_never(self) -> Bools:
         """bool[jobs]: which jobs can never start."""
-        return np.frombuffer(self._impossible, np.bool_) | (np.asarray(self._unmet, np.int64) >= 0)
+        return np.frombuffer(self._impossible, np.bool_)
 
     def reason_of(self, job: int, store: JobStore) -> Reason:
         """As :meth:`reason`; of a heterogeneous job of the first component that is."""
@@ -226,15 +227,12 @@ class Admission:
 
     def reason(self, job: int, row: JobTable) -> Reason:
         """In what a job (the only row of ``row``) is bigger than the whole cluster."""
-        cluster, traits, short = self.cluster, self.traits, self._lacking.get(job, self._unmet[job])
-        if short >= 0:
-            return lacking(cluster, row, 0, short, self._pace_of(row), traits.elsewhere)
+        cluster, traits, pace = self.cluster, self.traits, self._pace_of(row)
         tasks, cores, mb = int(row.tasks[0]), int(row.cores[0]), int(row.memory_mb[0])
-        if job in self._apart:
-            asked = [".".join(key) for key, own in row.devices.items() if key[0] not in ("site", "power") and own[0]]
-            where, gangs = ("site", "where"), gangs_of(cluster, row, traits.lends, "site")
-            what = cluster.places.too_big(where, int(row.devices[where][0]), gangs).what
-            return Reason(Code.TOO_BIG, f"{what}, each with what it asks of {', '.join(asked)}", tasks, 0)
+        short = int(unmet(cluster, row, traits.elsewhere)[0])
+        most = 0 if job in self._apart else int(most_tasks(cluster, row, pace, traits.elsewhere)[0])
+        if short >= 0 or most < tasks:
+            return lacking(cluster, row, short, pace, traits, most)
         if tasks * cores > cluster.total_cores:
             return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)
         if cores > int(cluster.cores.max()):
@@ -275,55 +273,65 @@ def places(cluster: Cluster, cores: Ints, mb: Ints) -> Ints:
     return room
 
 
-def unmet(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = False) -> Ints:
-    """int64[jobs]: which demand (its place in ``jobs.devices``) no node could ever meet; -1: all can be met.
+def unmet(cluster: Cluster, jobs: JobTable, elsewhere: bool = False) -> Ints:
+    """int64[jobs]: which demand (its place in ``jobs.devices``) alone could never be met; -1: all can be met.
 
-    A demand can be met by the largest composition of some pool that reaches a node with the cores and memory asked;
-    quantities that a model governs do not count, but a part of a split device must hold them. All tasks ask for no more
-    than all devices have. ``elsewhere``: memory may be that of other nodes, so that a node needs the cores only.
-    Whether all demands can be met at one node is not looked at.
+    Of devices only whether there are such: see :func:`unrack.core.room.most_tasks`. ``elsewhere``: memory may be that
+    of other nodes, so that a node needs the cores only.
     """
     found = np.full(len(jobs), -1, np.int64)
     for place, ((kind, name), amounts) in enumerate(jobs.devices.items()):
-        if not (amounts > 0).any():
-            continue
-        if is_resource(kind):
+        if (amounts > 0).any() and (kind, name) not in cluster.devices.named:
             never = cluster.places.never((kind, name), amounts, gangs_of(cluster, jobs, elsewhere, kind))
             found = np.where((found < 0) & never, place, found)
-            continue
-        met, pools = np.zeros(len(jobs), np.bool_), cluster.suppliers.get((kind, name), ())
-        enough = jobs.tasks * amounts <= (cluster.devices.installed(kind, name) if pools else 0)
-        for pool in pools:
-            fits = np.zeros(len(jobs), np.bool_)
-            for cores, mb in pool.sizes:
-                fits |= (jobs.cores <= cores) & (elsewhere | (jobs.memory_mb <= mb))
-            met |= fits & (pool.governed(pace) | ((amounts <= pool.most) & enough))
-        found = np.where((found < 0) & (amounts > 0) & ~met, place, found)
     return found
 
 
-def lacking(cluster: Cluster, jobs: JobTable, job: int, place: int, pace: Pace | None, elsewhere: bool) -> Reason:
-    """What it is that no node has for a demand that :func:`unmet` found: devices, or cores or memory beside them."""
-    kind, name = list(jobs.devices)[place]
-    asked, what = int(jobs.devices[kind, name][job]), f"{kind}.{name}"
-    if is_resource(kind):
-        gangs = gangs_of(cluster, jobs.take(np.array([job])), elsewhere, kind)
-        return cluster.places.too_big((kind, name), asked, gangs)
-    pools = cluster.suppliers.get((kind, name), ())
-    serve = [pool for pool in pools if asked <= pool.most or (pace is not None and pool.governed(pace)[job])]
-    if not serve:
-        most = max((pool.most for pool in pools), default=0)
-        return Reason(Code.TOO_BIG, f"{what} on devices that one node can attach", asked, most)
-    gang, most = int(jobs.tasks[job]) * asked, cluster.devices.installed(kind, name)
-    if gang > most and not any(pace is not None and pool.governed(pace)[job] for pool in serve):
+def lacking(cluster: Cluster, row: JobTable, short: int, pace: Pace, traits: Traits, most: int) -> Reason:
+    """What the empty cluster lacks for a job, the only row.
+
+    ``short``: the place of a demand that alone is never met; -1: ``most`` tasks find nodes with all that they ask.
+    """
+    if short >= 0:
+        key = [*row.devices][short]
+        return cluster.places.too_big(key, int(row.devices[key][0]), gangs_of(cluster, row, traits.elsewhere, key[0]))
+    for key in row.devices:
+        if (
+            key in cluster.devices.named
+            and (reason := lacking_devices(cluster, row, key, pace, traits.elsewhere)) is not None
+        ):
+            return reason
+    asked = [".".join(key) for key, own in row.devices.items() if key[0] not in ("site", "power") and own[0]]
+    where, what = int(row.devices.get(("site", "where"), [0])[0]), "places for tasks"
+    if where:
+        what = cluster.places.too_big(("site", "where"), where, gangs_of(cluster, row, traits.lends, "site")).what
+    return Reason(Code.TOO_BIG, f"{what}, each with what it asks of {', '.join(asked)}", int(row.tasks[0]), most)
+
+
+def lacking_devices(
+    cluster: Cluster, row: JobTable, key: tuple[str, str], pace: Pace, elsewhere: bool
+) -> Reason | None:
+    """What there is too little of for one demand of a job for devices; ``None``: there is enough for one task."""
+    (kind, name), devices = key, cluster.devices
+    asked, what = int(row.devices[key][0]), f"{kind}.{name}"
+    which, nodes = devices.kinds.index(kind), np.zeros(len(cluster.cores), np.bool_)
+    of, model, best, governed = devices.quantities[which].index(name), int(pace.model[which, 0]), 0, False
+    for pool, reached in zip(devices.pools, devices.reach & (cluster.cores > 0), strict=True):
+        if pool.kind == kind and reached.any():
+            free = model >= 0 and bool(pace.governed[model, of]) and pool.split == 1
+            most = pool.compose * int(devices.capacity[of, pool.first])
+            best, governed = max(best, most), governed or free
+            nodes |= reached & (free or asked <= most)
+    if not nodes.any():
+        return Reason(Code.TOO_BIG, f"{what} on devices that one node can attach", asked, best)
+    gang, most = int(row.tasks[0]) * asked, devices.installed(kind, name)
+    if gang > most and not governed:
         return Reason(Code.TOO_BIG, f"{what} of all devices", gang, most)
-    nodes = np.any([pool.reached for pool in serve], axis=0)
-    cores, mb = int(jobs.cores[job]), int(jobs.memory_mb[job])
-    most = int(cluster.cores[nodes].max())
-    if elsewhere or cores > most:
+    cores, mb = int(row.cores[0]), int(row.memory_mb[0])
+    if cores > (most := int(cluster.cores[nodes].max())):
         return Reason(Code.TOO_BIG, f"cores on one node that can attach {what}", cores, most)
     most = int(cluster.memory_mb[nodes & (cluster.cores >= cores)].max())
-    return Reason(Code.TOO_BIG, f"MB on one node that can attach {what}", mb, most)
+    return None if elsewhere or mb <= most else Reason(Code.TOO_BIG, f"MB on one node that can attach {what}", mb, most)
 
 
 def gangs_of(cluster: Cluster, jobs: JobTable, elsewhere: bool, resource: str) -> Gangs:

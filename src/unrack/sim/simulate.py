@@ -139,7 +139,7 @@ def check_carried(cluster: Cluster, jobs: JobTable) -> None:
     """Refuse a column that is carried along though it is called as the cluster's devices."""
     for name in jobs.extra.columns:
         kind, _, quantity = name.partition(".")
-        if (kind, quantity) in cluster.suppliers and (kind, quantity) not in jobs.devices:
+        if (kind, quantity) in cluster.devices.named and (kind, quantity) not in jobs.devices:
             want = f"columns = {{ {name!r} = {name!r} }}, or the name devices.{name}: {cluster.name} has such devices"
             raise InputError("columns of the jobs", f"{name}, which is mapped to nothing", want)
 

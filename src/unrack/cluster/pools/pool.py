@@ -23,44 +23,6 @@ WHOLE = "devices"
 """The quantity that counts devices: each has 1 of it, and a job that asks for n of it gets n whole ones."""
 
 
-class Supplier(NamedTuple):
-    """Pools that some node with cores may attach, with equally much of a quantity in their largest compositions."""
-
-    # kind, quantity: numbers of the kind and of its quantity
-    kind: int
-    quantity: int
-    split: bool  # whether their devices are split
-    most: int  # how much of the quantity the largest composition has
-    reached: Bools  # bool[nodes]: the nodes with cores that may attach one of them
-    sizes: tuple[tuple[int, int], ...]  # the different (cores, MB) of these nodes
-
-    def governed(self, pace: Pace) -> Bools:
-        """bool[jobs]: for which jobs a model governs the quantity, so that any amount will do."""
-        model = pace.model[self.kind]
-        return np.asarray((model >= 0) & pace.governed[model, self.quantity] & (not self.split))
-
-
-def suppliers_of(devices: Devices, cores: Ints, memory_mb: Ints) -> dict[tuple[str, str], tuple[Supplier, ...]]:
-    """Kind and quantity → pools that supply it to nodes of so many cores and MB. O(pools x nodes), once a cluster."""
-    alike: dict[tuple[int, int, bool, int], Bools] = {}
-    for p, pool in enumerate(devices.pools):
-        reached = devices.reach[p] & (cores > 0)
-        if not reached.any():
-            continue
-        kind = devices.kinds.index(pool.kind)
-        has = np.sort(devices.capacity[:, pool.first : pool.first + pool.count])[:, ::-1][:, : pool.compose].sum(axis=1)
-        for q in range(len(devices.quantities[kind])):
-            nodes = alike.setdefault((kind, q, pool.split > 1, int(has[q])), np.zeros(len(cores), np.bool_))
-            nodes |= reached
-    found: dict[tuple[str, str], tuple[Supplier, ...]] = {}
-    for (kind, q, split, most), nodes in alike.items():
-        cores_mb = np.unique(np.stack([cores, memory_mb])[:, nodes], axis=1).T.tolist()
-        key = devices.kinds[kind], devices.quantities[kind][q]
-        sizes = tuple((size[0], size[1]) for size in cores_mb)
-        found[key] = (*found.get(key, ()), Supplier(kind, q, split, most, nodes, sizes))
-    return found
-
-
 class Pace(NamedTuple):
     """How fast jobs run on shared, composed and split devices; the fields are those of the columns of the ledger."""
 
@@ -180,6 +142,13 @@ class Devices(Sealed):
 
     def __len__(self) -> int:
         return len(self.pool)
+
+    @cached_property
+    def named(self) -> frozenset[tuple[str, str]]:
+        """Kinds and their quantities: what jobs may ask for."""
+        return frozenset(
+            (kind, name) for kind, names in zip(self.kinds, self.quantities, strict=True) for name in names
+        )
 
     @cached_property
     def detach_us(self) -> int:

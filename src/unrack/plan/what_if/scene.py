@@ -297,10 +297,10 @@ def without(scene: Scene, rows: Sequence[int]) -> Scene:
 
 
 def _row(columns: Columns, submit_us: int, scene: Scene) -> JobTable:
-    known = {kind for kind, _ in scene.cluster.suppliers} | set(scene.cluster.places.installed)
+    known = {kind for kind, _ in scene.cluster.devices.named} | set(scene.cluster.places.installed)
     for name in columns:
         kind, dot, quantity = name.partition(".")
-        there = (kind, quantity) in scene.cluster.suppliers or (kind, quantity) in scene.cluster.places.quantities
+        there = (kind, quantity) in scene.cluster.devices.named or (kind, quantity) in scene.cluster.places.quantities
         if dot and not there:
             what = "a resource" if is_resource(kind) and kind not in known else "a quantity"
             raise InputError(f"job {columns['id']}, {name}", f"{what} that this system does not have", _there(scene))
@@ -311,7 +311,7 @@ def _row(columns: Columns, submit_us: int, scene: Scene) -> JobTable:
 
 
 def _there(scene: Scene) -> str:
-    pairs = sorted({*scene.cluster.suppliers, *scene.cluster.places.quantities})
+    pairs = sorted({*scene.cluster.devices.named, *scene.cluster.places.quantities})
     names = [".".join(pair) for pair in pairs if pair[0] not in ("site", "power")]  # which no job asks for by name
     return f"one of {', '.join(names)}" if names else "cores and memory alone: nothing else is counted"
 

@@ -1,0 +1,147 @@
+"""A job that no empty cluster could hold is turned away, also if only all that it asks together is too much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from device_worlds import PLACERS, D, World, cluster, play, pool, random_world, table, workload, worlds
+from hypothesis import given
+from tries import draws, some
+
+from unrack import Cluster, simulate
+from unrack.core.room import most_tasks
+from unrack.ledger.state import REJECTED
+from unrack.sim.world import World as Physics
+
+JOBS = (
+    D(0, 10, 8, 4, nvme=(500,)),
+    D(0, 10, 8, 5, nvme=(500,)),
+    D(0, 10, 8, 1, gpu=(10,), fpga=(5,)),
+    D(1, 10, 8, 1, nvme=(500,), due=5),
+)
+"""A drive serves one node, on which two tasks have room: two drives serve four tasks. GPUs and FPGAs are apart."""
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "slurm", "fcfs(memory=naive)", *PLACERS])
+def test_a_job_that_never_finds_all_that_it_asks_at_once_holds_up_no_other(policy: str) -> None:
+    pools = (
+        pool("nvme", 2, 2000, 600, share=3),
+        pool("gpu", 2, 100, 10, reach=["0-2"]),
+        pool("fpga", 2, 10, reach=["3-5"]),
+    )
+    done = simulate(cluster([16] * 6, *pools), workload(*JOBS), policy).jobs
+    assert done["state"].to_list() == ["finished", "rejected", "rejected", "finished"]
+    said = "too-big: places for tasks, each with what it asks of "
+    assert done["reason"][1] == f"{said}nvme.bandwidth_mb_s (asked 5, free 4)"
+    assert done["reason"][2] == f"{said}gpu.bandwidth_mb_s, fpga.luts (asked 1, free 0)"
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "slurm"])
+def test_nor_does_one_that_finds_each_amount_that_it_asks_elsewhere(policy: str) -> None:
+    fast, big = pool("nvme", 2, 5000, 100, name="fast"), pool("nvme", 2, 500, 9000, name="big")
+    jobs = workload(D(0, 10, nvme=(4000, 5000)), D(1, 10, nvme=(400, 90)))
+    done = simulate(cluster([8] * 4, fast, big), jobs, policy).jobs
+    assert done["state"].to_list() == ["rejected", "finished"]
+    counters = [
+        {"name": "a", "amount": 2, "per": "node", "nodes": ["0-1"]},
+        {"name": "b", "amount": 2, "per": "node", "nodes": ["2-3"]},
+    ]
+    columns = {("counted", "a"): np.array([1, 1]), ("counted", "b"): np.array([1, 0])}
+    plain = workload(D(0, 10), D(1, 10))
+    both = replace(plain, jobs=replace(plain.jobs, devices=columns))
+    centre = Cluster.from_dict({"nodes": [{"count": 4, "cores": 8}], "counted": counters})
+    assert simulate(centre, both, policy).jobs["state"].to_list() == ["rejected", "finished"]
+
+
+def has_place(world: World, job: int) -> bool:
+    """Whether a job has a place on the empty cluster: every way to give its tasks nodes and devices is tried."""
+    jobs, devices = table(world.jobs), world.cluster.devices
+    pace, wants = Physics(world.models).pace(world.cluster)(jobs), devices.wanted(jobs.devices, len(jobs))
+    kinds = np.flatnonzero(wants[:, :, job].any(axis=1)).tolist()
+    needs = [(kind, task) for task in range(int(jobs.tasks[job])) for kind in [-1, *kinds]]
+
+    def give(at: int, node: int, cores: tuple[int, ...], left: tuple[int, ...], groups: tuple[Group, ...]) -> bool:
+        if at == len(needs):
+            return True
+        kind = needs[at][0]
+        if kind < 0:
+            asked = int(jobs.cores[job])
+            return any(
+                give(at + 1, n, (*cores[:n], free - asked, *cores[n + 1 :]), left, groups)
+                for n, free in enumerate(cores)
+                if free >= asked and (n == cores.index(free) or kinds)
+            )
+        for i, group in enumerate(groups):
+            more = replace(group, jobs=group.jobs + 1)
+            ours = devices.pools[group.pool].kind == devices.kinds[kind] and fits(kind, node, more)
+            if ours and give(at + 1, node, cores, left, (*groups[:i], more, *groups[i + 1 :])):
+                return True
+        for p, other in enumerate(devices.pools):
+            if other.kind == devices.kinds[kind]:
+                for size in range(1, min(other.compose, left[p]) + 1):
+                    parts = range(1, other.split + 1) if other.split > 1 else (0,)
+                    made = [one for n in parts if fits(kind, node, one := Group(p, node, size, 1, n))]
+                    rest = (*left[:p], left[p] - size, *left[p + 1 :])
+                    if any(give(at + 1, node, cores, rest, (*groups, one)) for one in made):
+                        return True
+        return False
+
+    def fits(kind: int, node: int, group: Group) -> bool:
+        pool, model = devices.pools[group.pool], int(pace.model[kind, job])
+        if not devices.reach[group.pool, node] or (pool.single and group.node != node):
+            return False
+        if group.jobs > (group.parts or pool.share):
+            return False
+        speeds = pace.speeds[model]
+        if model >= 0 and not (
+            group.jobs < len(speeds[0]) and speeds[min(group.size, len(speeds) - 1), group.jobs] > 0
+        ):
+            return False
+        for q, has in enumerate(devices.capacity[:, pool.first].tolist()):
+            asked = int(wants[kind, q, job])
+            if group.parts and asked > has // group.parts:
+                return False
+            free = model >= 0 and pace.governed[model, q]
+            if not group.parts and not free and asked * group.jobs > has * group.size:
+                return False
+        return True
+
+    counts = tuple(one.count for one in devices.pools)
+    return give(0, -1, tuple(world.cluster.cores.tolist()), counts, ())
+
+
+@dataclass(frozen=True)
+class Group:
+    """A composition in use: of so many devices of a pool, with so many tasks."""
+
+    pool: int
+    node: int
+    size: int
+    jobs: int
+    parts: int
+
+
+@draws(150)
+@given(world=worlds())
+def test_who_is_turned_away_has_no_place_however_tasks_are_given_nodes_and_devices(world: World) -> None:
+    jobs = table(world.jobs)
+    pace = Physics(world.models).pace(world.cluster)(jobs)
+    most = most_tasks(world.cluster, jobs, pace)
+    for job in np.flatnonzero(most < jobs.tasks).tolist():
+        assert not has_place(world, job)
+
+
+def test_of_jobs_without_a_place_nearly_all_are_turned_away() -> None:
+    found = never = 0
+    for seed in range(some(500)):
+        world = random_world(seed)
+        jobs = table(world.jobs)
+        done = play(world._replace(faults=()), "first-fit").log
+        asks = np.any([amounts > 0 for amounts in jobs.devices.values()] or [jobs.tasks < 0], axis=0)
+        for job in np.flatnonzero(asks).tolist():
+            if not has_place(world, job):
+                never += 1
+                found += int(done.state[job] == REJECTED)
+    assert found > 0.95 * never > 0
