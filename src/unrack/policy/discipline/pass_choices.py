@@ -22,8 +22,8 @@ from unrack.policy.discipline.skyline.columns import (
     SLOTS,
     UNTIL,
     PlanColumns,
+    room_for_reserved,
 )
-from unrack.policy.discipline.skyline.room import room_for_reserved
 from unrack.policy.discipline.skyline.shifts import change
 from unrack.policy.discipline.skyline.steps import RowSpan, Slots, claims_fit
 from unrack.policy.discipline.walk import (

@@ -19,9 +19,8 @@ from unrack.policy.discipline.heads_kernel import PassRule, has_none
 from unrack.policy.discipline.pass_choices import PassChoices
 from unrack.policy.discipline.queue_kernel import Backfill, pass_over
 from unrack.policy.discipline.skyline.choosing import Choices
-from unrack.policy.discipline.skyline.columns import CHOICE, CHOOSE, CLOSES_US, JOB, LENT, OPENS_US
+from unrack.policy.discipline.skyline.columns import CHOICE, CHOOSE, CLOSES_US, JOB, LENT, OPENS_US, more_room
 from unrack.policy.discipline.skyline.reserved import Reserved
-from unrack.policy.discipline.skyline.room import more_room
 from unrack.view import View
 
 Chooser = Callable[[int, bool], Choices]

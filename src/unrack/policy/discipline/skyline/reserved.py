@@ -27,6 +27,7 @@ from unrack.policy.discipline.skyline.columns import (
     PlanColumns,
     PlanRule,
     Wants,
+    columns_for,
     kept_of,
     ledger_of,
     limits_of,
@@ -34,7 +35,6 @@ from unrack.policy.discipline.skyline.columns import (
     spans_of,
     windows_of,
 )
-from unrack.policy.discipline.skyline.room import columns_for
 from unrack.policy.discipline.skyline.starting import first_due
 from unrack.policy.placement.claiming import claims_anywhere, claims_at_least, nodes_of_its_own
 from unrack.policy.placement.lent_memory import FITS
