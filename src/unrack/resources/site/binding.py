@@ -11,10 +11,11 @@ from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools
 from unrack.resources.checked import Recurring
 from unrack.resources.contract import Place
-from unrack.resources.site.features import Counts, Said, Where, Whose, features_in, listed, ways_of
+from unrack.resources.site.features import features_in, ways_of
 from unrack.resources.site.installed import Site
 from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile, ReservationFile
 from unrack.resources.site.quotas import OpenLimit, Quota, nearest
+from unrack.resources.site.wheres import Counts, Said, Where, Whose, listed
 from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"

@@ -18,10 +18,11 @@ from unrack.resources.contract import Nodes
 from unrack.resources.counted.resource import Counters
 from unrack.resources.places import Places, is_resource
 from unrack.resources.site.binding import Binding
-from unrack.resources.site.features import Said, Where, features_in, listed
+from unrack.resources.site.features import features_in
 from unrack.resources.site.installed import QUANTITIES, Site
 from unrack.resources.site.keys import Bounded, SiteFile, UserFile
 from unrack.resources.site.quotas import counted
+from unrack.resources.site.wheres import Said, Where, listed
 from unrack.units import SECOND_US
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
 from unrack.workload.site.sessions import as_long_as_the_longest
