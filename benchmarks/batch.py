@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unrack.solver.servers.problem import Asked, Supply, asked
+from unrack.solver.servers import Asked, Supply, asked
 from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 from unrack_papers.servers.batch.running.repack import repack
 from unrack_papers.servers.batch.solution import Solution, price_of

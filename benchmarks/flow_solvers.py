@@ -16,10 +16,9 @@ from collections.abc import Callable
 from statistics import median
 from typing import TypeVar
 
-from unrack.solver.flow.network import Network, checked
-from unrack.solver.flow.solve import canonical_amounts, canonical_potentials
-from unrack_papers.amaral.flow.examples import scheduling_network
-from unrack_papers.amaral.flow.solvers import COMPARED
+from unrack.solver.min_cost_flow import canonical_amounts, canonical_potentials
+from unrack.solver.network import Network, checked
+from unrack_papers.amaral.flow.solvers import COMPARED, scheduling_network
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unrack.solver.servers.problem import Asked, Supply, asked
+from unrack.solver.servers import Asked, Supply, asked
 from unrack_papers.servers.allocator.holdings import RULES
 from unrack_papers.servers.allocator.one_by_one import OneByOne
 from unrack_papers.servers.problem import regular_supply

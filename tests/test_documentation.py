@@ -13,7 +13,7 @@ import unrack
 from unrack.cli.main import app
 from unrack.cluster.pools.pool import PoolFile
 from unrack.cluster.presets import PRESETS
-from unrack.metric.metric import STATISTICS
+from unrack.metric.holdings import STATISTICS
 from unrack.metric.table import KIND_METRICS, METRICS, RESOURCE_METRICS
 from unrack.policy.file import load_policy
 from unrack.policy.gpus.rules import NEAREST, RULES

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "unrack"
 ROOMS = [
-    {"units", "errors", "public", "extras", "facts", "reasons", "jit", "kernels", "sealed", "steps", "vocabulary"},
+    {"units", "errors", "extras", "facts", "reasons", "jit", "kernels", "sealed", "steps", "vocabulary"},
     {"plugins"},
     {"slurm_text", "kubernetes_text"},
     {"resources"},

@@ -68,7 +68,7 @@ def test_public_packages_load_nothing_until_a_name_is_used() -> None:
     code = f"import sys, {', '.join(PACKAGES)}; print(len([name for name in sys.modules if name.startswith('unrack')]))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     packages = {".".join(one.split(".")[:n]) for one in PACKAGES for n in range(1, 9)}
-    assert int(found.stdout) == len(packages) + 1  # and unrack.public
+    assert int(found.stdout) == len(packages) + 1  # and unrack.extras
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -35,7 +35,7 @@ def packages_page() -> str:
     parts = [
         "# For research and extensions\n\nWhat reproductions of papers, experiments and extensions need besides "
         "`unrack` and `unrack.policy`. Errors (`unrack.errors`), units (`unrack.units`), libraries of extras "
-        "(`unrack.extras`), compiled kernels (`unrack.jit`), names that are loaded late (`unrack.public`) and checks "
+        "(`unrack.extras`), compiled kernels (`unrack.jit`), names that are loaded late (`unrack.extras`) and checks "
         "of policies (`unrack.testing`) are public modules as well.\n"
     ]
     parts += [f"## `{module}`\n\n{words}\n\n{_names(module)}" for module, words in PACKAGES.items()]

@@ -9,8 +9,7 @@ from unrack_papers.execution import execute
 from unrack_papers.measured import Measured
 from unrack_papers.reproduction import Numbers, Task
 from unrack_papers.table import REPRODUCTIONS
-from unrack_papers.weng.filling import LEVELS
-from unrack_papers.weng.fragmentation import PAPER
+from unrack_papers.weng.fragmentation import LEVELS, PAPER
 
 NAMES = tuple(name for name in REPRODUCTIONS if name.startswith("gpu-"))
 

@@ -16,8 +16,8 @@ from unrack_papers.execution import execute
 from unrack_papers.measured import Measured
 from unrack_papers.reproduction import Numbers, Row, Task
 from unrack_papers.table import REPRODUCTIONS
-from unrack_papers.zacarias.costs import ALL_COMPUTE, CONTENDING, SOME_COMPUTE
 from unrack_papers.zacarias.counts import KINDS, RESPONSES_S
+from unrack_papers.zacarias.published import ALL_COMPUTE, CONTENDING, SOME_COMPUTE
 
 LOSS = {"Strawman": 0.3, "Naive": 0.25, "Local": 0.12, "Local-spread": 0.1, "Disaggregated": 0.04}
 """Throughput lost for a system that is short of all large nodes."""

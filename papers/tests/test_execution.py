@@ -8,7 +8,7 @@ from pretend import engine, shortened, stopped
 from unrack.errors import InputError
 from unrack_papers.execution import execute, tasks_of
 from unrack_papers.options import Options
-from unrack_papers.pages.long_form import as_csv
+from unrack_papers.pages.page import as_csv
 from unrack_papers.table import REPRODUCTIONS, find
 
 ONE = REPRODUCTIONS["nvme-s1"]

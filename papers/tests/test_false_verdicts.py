@@ -10,14 +10,12 @@ import pytest
 
 from unrack.errors import InputError
 from unrack.metric.estimate import estimate
-from unrack_papers.adding_seeds import until_decided
-from unrack_papers.claim import Check, Claim, Finding, Of, most_telling
-from unrack_papers.looks import Looks, chance_of
+from unrack_papers.claim import Check, Claim, Finding, Of, most_telling, until_decided
 from unrack_papers.measured import Measured
 from unrack_papers.options import Options
 from unrack_papers.reproduction import Reproduction
 from unrack_papers.table import REPRODUCTIONS
-from unrack_papers.verdict import CHANCE, NOT_MEASURED, ON_ONE_STEP, ONLY_ALONE, Verdict
+from unrack_papers.verdict import CHANCE, NOT_MEASURED, ON_ONE_STEP, ONLY_ALONE, Looks, Verdict, chance_of
 
 DRAWS = 250
 ALLOWED = CHANCE * DRAWS + 3 * (CHANCE * (1 - CHANCE) * DRAWS) ** 0.5

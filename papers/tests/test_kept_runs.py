@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from unrack_papers.kept_runs import Answers, key_of, key_of_task, resumed, solved_before
+from unrack_papers.execution import Answers, key_of, key_of_task, resumed, solved_before
 from unrack_papers.reproduction import Measurement, Numbers, Row, Task, metrics
 
 ROWS = tuple(Row(name, name, {"nodes": [{"count": 2, "cores": 1}]}) for name in ("fcfs", "easy", "sjf"))

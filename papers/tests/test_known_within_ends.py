@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from unrack_papers.claim import Check, Of, lies
 from unrack_papers.execution import execute
 from unrack_papers.measured import Measured, known_within
-from unrack_papers.pages.long_form import long_rows
-from unrack_papers.pages.page import as_page, judged
+from unrack_papers.pages.page import as_page, judged, long_rows
 from unrack_papers.pages.sheet import number
 from unrack_papers.reproduction import Numbers, Task
 from unrack_papers.table import REPRODUCTIONS

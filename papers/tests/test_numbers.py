@@ -16,8 +16,7 @@ from unrack_papers.call.printed import LOADS, QUANTITIES, ROWS, S1, S2, S3, TRUE
 from unrack_papers.execution import execute
 from unrack_papers.measured import Measured
 from unrack_papers.options import Options
-from unrack_papers.pages.long_form import COLUMNS, as_csv
-from unrack_papers.pages.page import cells_found, warnings_of
+from unrack_papers.pages.page import COLUMNS, as_csv, cells_found, warnings_of
 from unrack_papers.reproduction import Place
 from unrack_papers.table import REPRODUCTIONS
 from unrack_papers.verdict import Verdict, interval

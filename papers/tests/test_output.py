@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from unrack.cli import main as command_line
 from unrack_papers.execution import execute
 from unrack_papers.options import Options
-from unrack_papers.pages.long_form import COLUMNS
-from unrack_papers.pages.page import as_page, judged, stem, write
+from unrack_papers.pages.page import COLUMNS, as_page, judged, stem, write
 from unrack_papers.pages.sheet import sheets_of
 from unrack_papers.reproduction import Numbers, Task
 from unrack_papers.table import REPRODUCTIONS

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[1] / "src"
-MODULES = {"unrack.errors", "unrack.extras", "unrack.jit", "unrack.public", "unrack.testing", "unrack.units"}
+MODULES = {"unrack.errors", "unrack.extras", "unrack.jit", "unrack.testing", "unrack.units"}
 """Modules that are public as a whole, besides the packages that list what is public."""
 
 

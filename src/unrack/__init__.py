@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unrack.public import lazily
+from unrack.extras import lazily
 
 if TYPE_CHECKING:
     from unrack.cluster.spec import Cluster as Cluster
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from unrack.metric.bound import Bound as Bound
     from unrack.metric.estimate import Estimate as Estimate
     from unrack.metric.estimate import estimate as estimate
-    from unrack.metric.metric import Metric
+    from unrack.metric.holdings import Metric
     from unrack.plan.ask import Planned as Planned
     from unrack.plan.ask import plan_study as plan_study
     from unrack.policy.table import PolicyEntry

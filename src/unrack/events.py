@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from unrack.ledger.jobs import Promise
 from unrack.ledger.lease import Lease
-from unrack.ledger.promises import Promise
 from unrack.policy.contract import Used
 from unrack.reasons import Reason
 from unrack.workload.job import Job

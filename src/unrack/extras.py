@@ -1,14 +1,17 @@
-"""Libraries that only some of unrack needs: what each extra installs, and what is said where it is not there."""
+"""Libraries that only some of unrack needs: what each extra installs, and what is said where it is not there.
+
+Public names of a package that are loaded when they are first used, so that importing it costs little.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any
-
-from unrack.errors import MissingError
 
 OF_LIBRARY = {
     "ortools": "solvers",
@@ -32,6 +35,8 @@ def needed_for(purpose: str) -> Iterator[None]:
         extra = OF_LIBRARY.get((error.name or "").partition(".")[0])
         if extra is None:
             raise
+        from unrack.errors import MissingError
+
         raise MissingError(purpose, str(error.name).partition(".")[0], extra) from None
 
 
@@ -66,3 +71,28 @@ def _installed(library: str) -> bool:
     except ModuleNotFoundError:
         return False
     return True
+
+
+_IMPORT = re.compile(r"^    from ([\w.]+) import (\w+) as \2$", re.MULTILINE)
+
+
+def lazily(package: str, *defined: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """``__all__``, ``__getattr__`` and ``__dir__`` of a package, as its block of imports for type checkers says.
+
+    Parameters
+    ----------
+    package
+        Its name. In its source stand lines such as ``from MODULE import NAME as NAME``, which are not run.
+    defined
+        Public names that the package defines itself.
+    """
+    loader: Any = sys.modules[package].__loader__
+    home = {name: module for module, name in _IMPORT.findall(loader.get_source(package))}
+
+    def get(name: str) -> Any:
+        if name in home:
+            return getattr(import_module(home[name]), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    names = sorted({*home, *defined})
+    return names, get, lambda: names

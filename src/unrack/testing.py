@@ -17,8 +17,8 @@ import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
-from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy, Start
+from unrack.policy.file import complete
 from unrack.sim.simulate import prepared, simulate
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table

@@ -16,7 +16,7 @@ import unrack
 from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.ledger.lease import Lease, Loan
-from unrack.ledger.memory.use import COUNT, NEXT_AT, smaller
+from unrack.ledger.memory_use import COUNT, NEXT_AT, smaller
 from unrack.ledger.state import ClusterState
 from unrack.metric.table import integrals
 from unrack.policy.contract import Decision, Resize

@@ -16,7 +16,7 @@ from unrack.cluster.formats.described import Converted, converted
 from unrack.cluster.formats.reading import described
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError
-from unrack.kubernetes_text.objects import quantity
+from unrack.kubernetes_text import quantity
 
 SAMPLES = Path(__file__).parent / "samples"
 CONF = (SAMPLES / "slurm.conf").read_text()

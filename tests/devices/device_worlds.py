@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
-from unrack.policy.around.around import seeded
+from unrack.policy.around import seeded
 from unrack.policy.table import POLICIES, parse_policy
 from unrack.sim.faults import Fault
 from unrack.sim.kernel import Kernel

@@ -11,7 +11,7 @@ from tries import draws
 
 from unrack.core import Core
 from unrack.events import Round, Submitted
-from unrack.policy.around.around import decided
+from unrack.policy.around import decided
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
 from unrack.policy.placement.mixed import OF_DEVICES, Mixed

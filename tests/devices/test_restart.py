@@ -15,7 +15,7 @@ from unrack.core import Core
 from unrack.events import Finished, Round, Submitted
 from unrack.ledger.devices.columns import DeviceColumns
 from unrack.ledger.lease import NO_LOANS, Lease
-from unrack.policy.around.around import seeded
+from unrack.policy.around import seeded
 from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog

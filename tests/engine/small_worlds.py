@@ -13,7 +13,7 @@ import polars as pl
 from hypothesis import strategies as st
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers.tier import make_tiers
+from unrack.cluster.tiers import make_tiers
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import Status
 from unrack.policy.contract import Start

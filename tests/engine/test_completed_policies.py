@@ -16,9 +16,9 @@ from small_worlds import J, starts, work
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
-from unrack.ledger.promises import NO_PROMISES
-from unrack.policy.complete import complete
+from unrack.ledger.jobs import NO_PROMISES
 from unrack.policy.contract import Ability, Estimates, Policy, Start, Traits
+from unrack.policy.file import complete
 from unrack.sim.simulate import simulate
 from unrack.vocabulary import Need
 

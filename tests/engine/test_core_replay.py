@@ -13,9 +13,9 @@ from unrack.core import Core
 from unrack.errors import FaultyPolicyError, PolicyError, RefusedError, RunError
 from unrack.events import Event, Failed, Finished, Repaired, Round, Submitted
 from unrack.ledger.lease import Lease
-from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Need, Reject, Requeue, Resize, Start, Used
 from unrack.policy.discipline.list_scheduler import ListScheduler
+from unrack.policy.file import complete
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
 from unrack.sim.faults import Fault

@@ -16,15 +16,14 @@ from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import RunError
 from unrack.ledger.lease import Lease
-from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Requeue, Resize
+from unrack.policy.file import complete
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.simulate import simulate
-from unrack.sim.work import Work
-from unrack.sim.world import Ties, World
+from unrack.sim.world import Ties, Work, World
 from unrack.view import View
 
 

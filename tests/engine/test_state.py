@@ -16,7 +16,7 @@ from unrack.cluster.spec import Cluster
 from unrack.core.answers import struck
 from unrack.errors import RefusedError
 from unrack.ledger.lease import NO_LOANS, Lease, Loan, Share, loans_of
-from unrack.ledger.memory.use import COUNT, NEXT_AT, NEXT_OF, MemoryUse
+from unrack.ledger.memory_use import COUNT, NEXT_AT, NEXT_OF, MemoryUse
 from unrack.ledger.state import FINISHED, QUEUED, RUNNING, UNKNOWN, ClusterState
 
 CLUSTER = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4, "memory": 8}, {"count": 2, "cores": 2, "memory": 20}]})

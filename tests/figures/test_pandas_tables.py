@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import unrack
-from unrack.plots.pandas_table import to_pandas
+from unrack.plots.accessor import to_pandas
 
 pandas = pytest.importorskip("pandas")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrack.solver.flow.network import Flow, Network, checked
+from unrack.solver.network import Flow, Network, checked
 
 
 def faults(network: Network, flow: Flow) -> list[str]:

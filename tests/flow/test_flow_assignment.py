@@ -13,7 +13,7 @@ from tries import draws
 
 from unrack.policy.flow import assignment
 from unrack.policy.flow.assignment import Sides, assign, build, groups_of
-from unrack.solver.flow.solve import SOLVERS
+from unrack.solver.min_cost_flow import SOLVERS
 
 Ints = NDArray[np.int64]
 

@@ -14,9 +14,9 @@ from scipy.sparse import coo_array
 from tries import draws
 
 from unrack.errors import InputError, RunError
-from unrack.solver.flow.network import Flow, Network, checked
-from unrack.solver.flow.solve import SOLVERS, canonical_amounts, canonical_potentials, solve
-from unrack_papers.amaral.flow.examples import scheduling_network
+from unrack.solver.min_cost_flow import SOLVERS, canonical_amounts, canonical_potentials, solve
+from unrack.solver.network import Flow, Network, checked
+from unrack_papers.amaral.flow.solvers import scheduling_network
 
 NAMES = list(SOLVERS)
 

@@ -17,8 +17,8 @@ from unrack.core import Core
 from unrack.errors import RefusedError
 from unrack.events import ROUND, Adopted, Finished, Held, Submitted, Withdrawn
 from unrack.live.records import decision_record, event_of_record, event_record
-from unrack.policy.complete import complete
 from unrack.policy.contract import Reject, Requeue, Start
+from unrack.policy.file import complete
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
 from unrack.slowdown.model import make_models, pace_of

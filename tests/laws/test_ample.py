@@ -14,7 +14,7 @@ import unrack
 from unrack.cluster.spec import Cluster
 from unrack.events import Submitted
 from unrack.policy.discipline.skyline.plan import Plan
-from unrack.resources.links.links import Links
+from unrack.resources.links.resource import Links
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
 

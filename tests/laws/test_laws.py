@@ -18,9 +18,9 @@ from unrack.errors import RefusedError, RunError
 from unrack.events import Submitted
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
-from unrack.policy.complete import complete
 from unrack.policy.contract import Decision, Policy, Resize, Start
 from unrack.policy.discipline.skyline.plan import Plan
+from unrack.policy.file import complete
 from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog

@@ -18,9 +18,9 @@ from unrack import Cluster, generate
 from unrack.core import Core
 from unrack.errors import PolicyError, RefusedError
 from unrack.ledger.lease import Lease
-from unrack.policy.around.around import traits_of
-from unrack.policy.complete import complete
+from unrack.policy.around import traits_of
 from unrack.policy.contract import Decision, Estimates, Need, Start
+from unrack.policy.file import complete
 from unrack.policy.table import POLICIES, make_policy, parse_policy
 from unrack.reasons import Code, Reason
 from unrack.sim import simulate as simulating

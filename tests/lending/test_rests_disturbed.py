@@ -19,7 +19,7 @@ from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import RefusedError
 from unrack.events import ROUND, Drained, Expected, Failed, Finished, Repaired, Submitted, Withdrawn
-from unrack.ledger.memory.use import smaller
+from unrack.ledger.memory_use import smaller
 from unrack.policy.contract import Decision, Requeue, Resize, Start
 from unrack.policy.lending.slurm import CountedPlan, LentSlurm
 from unrack.policy.orders import is_fixed

@@ -12,7 +12,7 @@ from tries import draws
 
 from unrack.ledger.lease import NO_LOANS, Lease
 
-lending = pytest.importorskip("unrack.ledger.memory.use", reason="leases cannot shrink yet")
+lending = pytest.importorskip("unrack.ledger.memory_use", reason="leases cannot shrink yet")
 
 
 @pytest.mark.parametrize("rule", RULES)

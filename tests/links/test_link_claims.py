@@ -19,7 +19,7 @@ from unrack.ledger.lease import Lease, Share
 from unrack.policy.contract import Start
 from unrack.policy.table import parse_policy
 from unrack.resources.contract import Gangs, Nodes
-from unrack.resources.links.links import Links, read_keys
+from unrack.resources.links.resource import Links, read_keys
 from unrack.sim.explained.job import explain
 from unrack.workload.job import JobTable
 

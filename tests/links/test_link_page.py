@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from unrack.resources.links.links import QUANTITIES, LinksFile
-from unrack.resources.links.profiles import RODINIA, Profiles
+from unrack.resources.links.resource import QUANTITIES, RODINIA, LinksFile, Profiles
 
 PAGE = Path(__file__).parents[2] / "docs" / "links.md"
 TEXT = PAGE.read_text()

@@ -12,7 +12,7 @@ import pytest
 from linked_worlds import claimed, jobs_of, linked, run
 
 from unrack.errors import ClusterError
-from unrack.resources.links.profiles import RODINIA, Profiles
+from unrack.resources.links.resource import RODINIA, Profiles
 from unrack.resources.links.slowdown import LinkSpeeds
 from unrack.slowdown.combined import by_resource
 

@@ -16,9 +16,8 @@ from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import FaultyPolicyError, PolicyError, RefusedError, RunError
 from unrack.events import ROUND
-from unrack.ledger.promises import Promise, Promises
-from unrack.policy.complete import complete
-from unrack.policy.file import load_policy
+from unrack.ledger.jobs import Promise, Promises
+from unrack.policy.file import complete, load_policy
 from unrack.study.grid import load_study
 from unrack.study.runner import run_study
 

@@ -27,7 +27,7 @@ from unrack.policy import (
     by_formula,
     candidates,
 )
-from unrack.policy.complete import complete
+from unrack.policy.file import complete
 from unrack.view import Draft
 from unrack.workload.job import ESTIMATE, JobTable, job_table
 

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from unrack.plan.answer import answer
-from unrack.plan.execute import execute
+from unrack.plan.execute import Plan, execute
 from unrack.plan.goal import read_goal, with_served
-from unrack.plan.lines import Plan
 from unrack.plan.settings import Vary, make_settings, read_vary
 from unrack.study.grid import load_study
 from unrack.study.input.inputs import Document

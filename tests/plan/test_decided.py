@@ -15,7 +15,7 @@ from scipy.stats import beta, binom
 from tries import draws
 
 from unrack.errors import InputError
-from unrack.plan.chart import chart, scale_of
+from unrack.plan.answer import chart, scale_of
 from unrack.plan.decided import missed_text, of_goal
 from unrack.plan.goal import Goal, Trial, read_goal, with_served
 from unrack.plan.search import GoalRule, Verdict, at_least

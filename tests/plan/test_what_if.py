@@ -191,7 +191,7 @@ def test_more_nodes_are_in_the_partitions_of_the_node_that_they_are_like(tmp_pat
 
 def test_more_nodes_have_what_the_node_has_that_is_told_by_number_or_name(tmp_path: Path) -> None:
     from unrack.cluster.spec import Cluster
-    from unrack.plan.what_if.nodes import more_like
+    from unrack.plan.what_if.starts import more_like
 
     content = {
         "nodes": [{"count": 2, "cores": 8, "names": "a[1-2]"}, {"count": 2, "cores": 4, "names": "b[1-2]"}],

@@ -16,7 +16,7 @@ from unrack.profile.axes.axis import AxisFile, Level, number
 from unrack.profile.models.write import model_files, write_models
 from unrack.profile.profile import Profile
 from unrack.resources.gpus.profiles import read_profiles as read_gpus
-from unrack.resources.links.profiles import read_profiles as read_links
+from unrack.resources.links.resource import read_profiles as read_links
 from unrack.slowdown.contention.profile_file import read_profiles
 from unrack.slowdown.model import make_models
 

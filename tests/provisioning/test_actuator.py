@@ -9,7 +9,7 @@ import pytest
 from used_worlds import some
 
 from unrack.ledger.lease import BORROWER, LOAN_MB, NODES, TASKS, Lease
-from unrack.ledger.memory.use import lacking_mb, smaller
+from unrack.ledger.memory_use import lacking_mb, smaller
 from unrack.policy.contract import Resize, Used
 from unrack.policy.table import parse_policy
 from unrack.sim.simulate import prepared

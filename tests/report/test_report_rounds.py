@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from unrack.policy.rounds import Arc, HostGroup, NetworkStory, RoundCount, RoundStory, SubtaskClass
+from unrack.policy.around import Arc, HostGroup, NetworkStory, RoundCount, RoundStory, SubtaskClass
 from unrack.report.page import render
 from unrack.report.pictures.round import drawn, laid_out
 from unrack.report.pictures.shortened import MOST, shortened

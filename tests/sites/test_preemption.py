@@ -15,8 +15,8 @@ from unrack.core import Core
 from unrack.errors import ClusterError
 from unrack.events import ROUND, Submitted
 from unrack.ledger.state import Status
-from unrack.policy.complete import complete
 from unrack.policy.contract import Requeue, Start
+from unrack.policy.file import complete
 from unrack.policy.preemption.preempting import site_of
 from unrack.policy.table import parse_policy
 from unrack.sim.explained.job import explain

@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.slurm_text.hostlists import compress, expand
-from unrack.slurm_text.job_ids import job_id
-from unrack.slurm_text.records import records
-from unrack.slurm_text.states import JOB_STATES, job_state, node_words
-from unrack.slurm_text.times import moment_s, span_s
+from unrack.slurm_text.job_ids import JOB_STATES, job_id, job_state, node_words
 from unrack.slurm_text.tres import gres, licences, memory, tres
+from unrack.slurm_text.values import moment_s, records, span_s
 
 NAMES = st.from_regex(r"[a-z]{1,3}-?[0-9]{0,4}[a-z]{0,2}", fullmatch=True)
 ANY = st.text(st.sampled_from("abn019[]-,:.%_+=/() KMGnc"), max_size=14)

@@ -15,10 +15,10 @@ import pytest
 
 from unrack import extras
 from unrack.errors import MissingError
-from unrack.report.charts.vega import bundled
-from unrack.solver.flow.solve import solve
-from unrack.solver.servers.problem import Asked, Supply, asked
-from unrack_papers.amaral.flow.examples import scheduling_network
+from unrack.report.charts.spec import bundled
+from unrack.solver.min_cost_flow import solve
+from unrack.solver.servers import Asked, Supply, asked
+from unrack_papers.amaral.flow.solvers import scheduling_network
 from unrack_papers.servers.problem import regular_supply
 
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unrack.study.swept import swept_labels
+from unrack.study.notes import swept_labels
 
 STUDY = {
     "clusters": [

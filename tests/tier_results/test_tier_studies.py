@@ -14,7 +14,7 @@ import tomli_w
 
 from unrack.cli.study.finished import explain as explain_job
 from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers.tier import tiers_again, tiers_record
+from unrack.cluster.tiers import tiers_again, tiers_record
 from unrack.errors import ClusterError, StudyError
 from unrack.metric.kinds.memory import TIER_METRICS
 from unrack.report.page import losses, render, write_report

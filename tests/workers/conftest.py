@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unrack.study.workers.contract import Workers
+from unrack.study.workers.shared import Workers
 from unrack.study.workers.table import open_workers, parse_on
 
 ROOT = Path(__file__).parents[2]

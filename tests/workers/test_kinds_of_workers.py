@@ -13,8 +13,7 @@ import worker_tasks as tasks
 from unrack.errors import InputError, RunError
 from unrack.study.grid import Study, load_study
 from unrack.study.runner import Progress, keep_runs, measure_runs, run_study
-from unrack.study.workers.contract import Workers
-from unrack.study.workers.dispatch import TRIES, LostError, answers
+from unrack.study.workers.shared import TRIES, LostError, Workers, answers
 from unrack.study.workers.table import parse_on, spread, spread_over
 from unrack.workload.generate.generator import generate
 

@@ -17,7 +17,7 @@ import pytest
 from unrack.errors import InputError
 from unrack.study.grid import Run, load_study
 from unrack.study.runner import keep_runs, measure_runs, needed_mb
-from unrack.study.workers.contract import Workers
+from unrack.study.workers.shared import Workers
 from unrack.study.workers.table import open_workers, parse_on
 
 ROOT = Path(__file__).parents[2]
@@ -107,7 +107,7 @@ print(int(status.partition("VmHWM:")[2].split()[0]) // 1024, needed_mb(run))
 def other_version(tmp_path: Path) -> dict[str, str]:
     """The environment of a worker whose unrack is not ours."""
     source = shutil.copytree(ROOT / "src", tmp_path / "other", ignore=shutil.ignore_patterns("__pycache__"))
-    with (source / "unrack" / "sim" / "work.py").open("a") as file:
+    with (source / "unrack" / "sim" / "world.py").open("a") as file:
         file.write("\n# another version\n")
     return {**os.environ, "PYTHONPATH": str(source)}
 

@@ -13,8 +13,7 @@ import pytest
 from unrack.study import runner
 from unrack.study.grid import Run, load_study
 from unrack.study.runner import keep_runs
-from unrack.study.workers.contract import Answer, Workers
-from unrack.study.workers.dispatch import answers
+from unrack.study.workers.shared import Answer, Workers, answers
 
 STUDY = """
 policies = ["fcfs"]

@@ -17,7 +17,7 @@ from unrack.workload.formats.writers import write_trace
 from unrack.workload.generate.batch.curve import along, distance
 from unrack.workload.generate.batch.fit import fit
 from unrack.workload.generate.batch.generator import PARAMETERS, batch_parameters, generate_batch
-from unrack.workload.generate.batch.spec import MODELS
+from unrack.workload.generate.batch.model import MODELS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "file-formats.md").read_text(encoding="utf-8")
 LOGS = {

@@ -1,15 +1,27 @@
-"""Claims: a sentence of a paper, and how our numbers judge it."""
+"""Claims: a sentence of a paper, and how our numbers judge it.
+
+Add seeds until claims are decided: they are judged again and again, and wrongly no more often for that.
+
+Seeds are doubled from look to look, and a claim keeps the first verdict that it gets. The chance of a false one is
+spent over the looks: 5 % / (j (j + 1)) at look j, which sums to 5 % over however many there are. So neither the looks
+nor their levels depend on the budget: whoever raises it goes on as if it had been so high from the beginning.
+
+References
+----------
+Lan and DeMets (1983), Discrete sequential boundaries for clinical trials, Biometrika 70.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
 from unrack import Estimate
+from unrack.errors import InputError
 from unrack_papers.measured import Measured
 from unrack_papers.reproduction import X
 from unrack_papers.verdict import (
@@ -18,7 +30,9 @@ from unrack_papers.verdict import (
     ON_ONE_STEP,
     ONLY_WITHIN,
     Ends,
+    Looks,
     Verdict,
+    chance_of,
     fewest_alike,
     interval,
     judge,
@@ -329,3 +343,43 @@ def _grouped(measured: Measured, group: str) -> str:
 def _where(measured: Measured, group: str, x: X) -> str:
     """The place, as far as the group has not told it."""
     return group if len(measured.xs(group)) == 1 and len(measured.groups) > 1 else str(x)
+
+
+def until_decided(run: Callable[[int], Measured], looks: Looks) -> tuple[Measured, list[tuple[Claim, Finding]]]:
+    """Add seeds until every claim has a verdict, or the budget is spent.
+
+    Parameters
+    ----------
+    run
+        Measures with so many seeds: those before, and more.
+    looks
+        When to look.
+
+    Returns
+    -------
+    tuple
+        What was measured with all seeds that were run, at the chance that the last look had left; and for each claim
+        the verdict that it got first, or that it cannot be judged yet.
+
+    Raises
+    ------
+    InputError
+        The budget is less than the first look takes.
+    """
+    if looks.most < looks.first:
+        wanted = f"{looks.first} or more: so many are run before claims are looked at for the first time"
+        raise InputError("--until-decided", str(looks.most), wanted)
+    findings: dict[int, Finding] = {}
+    for look, seeds in enumerate(looks.seeds, 1):
+        measured = replace(run(seeds), chance=chance_of(look), looks=looks)
+        claims = measured.reproduction.claims
+        findings |= {
+            i: claim.judge(measured) for i, claim in enumerate(claims) if i not in findings or _open(findings[i])
+        }
+        if not any(_open(finding) and finding.why != NOT_MEASURED for finding in findings.values()):
+            break
+    return measured, [(claim, findings[i]) for i, claim in enumerate(claims)]
+
+
+def _open(finding: Finding) -> bool:
+    return finding.verdict is Verdict.OPEN

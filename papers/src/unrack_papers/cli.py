@@ -166,10 +166,10 @@ def reproduce(
     if name is None:
         raise InputError("reproduce", "no name", f"one of {', '.join(REPRODUCTIONS)}; or --list")
     from unrack.study import parse_on
-    from unrack_papers.adding_seeds import until_decided as until
+    from unrack_papers.claim import until_decided as until
     from unrack_papers.execution import check_options, execute, settled
-    from unrack_papers.looks import Looks
     from unrack_papers.pages.page import as_table, judged, write
+    from unrack_papers.verdict import Looks
     from unrack_papers.ways import as_authors as ways_of_the_authors
 
     where = parse_on(on)

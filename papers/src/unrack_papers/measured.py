@@ -9,10 +9,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from unrack import Estimate
-from unrack_papers.looks import Looks
 from unrack_papers.options import Options
 from unrack_papers.reproduction import Place, Quantity, Reproduction, Row, X
-from unrack_papers.verdict import CHANCE, Ends, Verdict, interval, judge
+from unrack_papers.verdict import CHANCE, Ends, Looks, Verdict, interval, judge
 from unrack_papers.within import Value, Within, mean_of
 
 BOUND = Quantity("bound", "bound_missed_deadlines", 100, 2, "%")

@@ -9,6 +9,8 @@ A false verdict has a chance of at most 5 % (:data:`CHANCE`) for each claim, and
 * Where the *greatest* of several is meant, its interval reaches from the greatest of the lower ends, of all together,
   to the greatest of the upper ends, of each alone.
 
+When claims are looked at while seeds are added, and what each look may spend of the chance of a false verdict.
+
 References
 ----------
 Berger (1982), Multiparameter hypothesis testing and acceptance sampling, Technometrics 24.
@@ -145,3 +147,40 @@ def judge(alone: Ends | None, together: Ends | None, low: float, high: float) ->
     if together.outside(low, high):
         return Verdict.DIFFERS, ""
     return Verdict.OPEN, ONLY_ALONE if alone.outside(low, high) else TOO_WIDE
+
+
+class Looks(NamedTuple):
+    """When claims are looked at: after twice as many seeds from time to time.
+
+    Attributes
+    ----------
+    first
+        After how many seeds the first time.
+    most
+        Seeds that may be spent.
+    """
+
+    first: int
+    most: int
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """After how many seeds each time; what the budget has beyond the last is not spent.
+
+        Examples
+        --------
+        >>> Looks(3, 25).seeds
+        (3, 6, 12, 24)
+        """
+        return tuple(self.first << i for i in range((self.most // self.first).bit_length()))
+
+
+def chance_of(look: int) -> float:
+    """The chance of a false verdict that is spent at a look, of which the first is 1; over all looks it is 5 %.
+
+    Examples
+    --------
+    >>> [round(chance_of(look), 4) for look in (1, 2, 3)]
+    [0.025, 0.0083, 0.0042]
+    """
+    return CHANCE / (look * (look + 1))

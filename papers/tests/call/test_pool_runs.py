@@ -13,7 +13,7 @@ from unrack_papers.call.vgpu import slower_edge
 from unrack_papers.execution import execute, tasks_of
 from unrack_papers.measured import BOUND
 from unrack_papers.options import OF_POOLS, Options
-from unrack_papers.pages.long_form import as_csv
+from unrack_papers.pages.page import as_csv
 from unrack_papers.reproduction import Reproduction, Task
 from unrack_papers.simulation import runs_of
 from unrack_papers.table import REPRODUCTIONS

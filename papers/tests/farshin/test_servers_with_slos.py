@@ -15,14 +15,13 @@ from typer.testing import CliRunner
 from unrack.cli import main as command_line
 from unrack.errors import InputError, TraceError
 from unrack.metric.estimate import Estimate
-from unrack.solver.servers.problem import asked
+from unrack.solver.servers import asked
 from unrack_papers.execution import execute
 from unrack_papers.farshin.counts import OUTCOMES, RESOURCES, of_prices, of_slos, of_uses, pools_of
 from unrack_papers.farshin.servers import ALLOCATOR, BEST_FIT, FIRST_FIT, asked_by, beside, placed, supply_of
 from unrack_papers.farshin.utilisation import NEEDED, OWN, each
 from unrack_papers.measured import Compared, Measured
-from unrack_papers.pages.long_form import as_csv
-from unrack_papers.pages.page import as_page, judged, stem
+from unrack_papers.pages.page import as_csv, as_page, judged, stem
 from unrack_papers.reproduction import Row, Task
 from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 from unrack_papers.servers.problem import Allocation, regular_supply

@@ -12,12 +12,10 @@ from typer.testing import CliRunner
 
 from unrack.cli import main as command_line
 from unrack_papers.execution import execute
-from unrack_papers.farshin.torus.patterns import patterns
-from unrack_papers.farshin.torus.placement import EXAMPLE, HOPS, SETS_IN_ALL, TAKEN
+from unrack_papers.farshin.torus.placement import EXAMPLE, HOPS, SETS_IN_ALL, TAKEN, patterns
 from unrack_papers.farshin.torus.scaling import LARGER, PAPER_S, taken_tiles
 from unrack_papers.measured import Measured
-from unrack_papers.pages.long_form import long_rows
-from unrack_papers.pages.page import as_page, judged
+from unrack_papers.pages.page import as_page, judged, long_rows
 from unrack_papers.table import REPRODUCTIONS
 from unrack_papers.torus.solve import best_tiles, first_fit_tiles, tile_distance
 from unrack_papers.verdict import Verdict

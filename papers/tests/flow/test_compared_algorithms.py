@@ -7,10 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from unrack.solver.flow.network import Network, checked
+from unrack.solver.network import Network, checked
 from unrack_papers.amaral.flow.cost_scaling import cost_scaling
-from unrack_papers.amaral.flow.examples import scheduling_network
-from unrack_papers.amaral.flow.solvers import COMPARED
+from unrack_papers.amaral.flow.solvers import COMPARED, scheduling_network
 
 ADDED = ("shortest-path", "cycle-cancelling")
 

@@ -15,9 +15,19 @@ from unrack_papers.pages.page import judged
 from unrack_papers.reproduction import Task
 from unrack_papers.table import REPRODUCTIONS
 from unrack_papers.verdict import Verdict
-from unrack_papers.weng.filling import cluster_of, filled, write_demands
-from unrack_papers.weng.fragmentation import ALLOCATED, FGD, FULL, GROUP, RANDOM, ROWS, SEEN
-from unrack_papers.weng.pods import read_openb
+from unrack_papers.weng.fragmentation import (
+    ALLOCATED,
+    FGD,
+    FULL,
+    GROUP,
+    RANDOM,
+    ROWS,
+    SEEN,
+    cluster_of,
+    filled,
+    read_openb,
+    write_demands,
+)
 
 ONE = REPRODUCTIONS["gpu-fragmentation"]
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(f"n{i},64000,262144,4,A\n" for i in range(5)) + "x,9000,9,0,\n"

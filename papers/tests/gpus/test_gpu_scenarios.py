@@ -10,10 +10,21 @@ from gpu_pretend import tiny
 
 from unrack.policy.table import parse_policy
 from unrack.sim.simulate import simulate
-from unrack_papers.amaral.backfill import PLACEMENTS, REPRODUCTION, drawn
 from unrack_papers.amaral.machines import NAMES, POSTPONING, RUNNING, STEPS, WAITING, minsky
-from unrack_papers.amaral.scenarios import BELOW, FIRST, FIRST_X, SCENARIO_2, SLOWDOWN, SLOWED, jobs_of, machines_of
-from unrack_papers.amaral.timed import Timed
+from unrack_papers.amaral.scenarios import (
+    BELOW,
+    FIRST,
+    FIRST_X,
+    PLACEMENTS,
+    REPRODUCTION,
+    SCENARIO_2,
+    SLOWDOWN,
+    SLOWED,
+    Timed,
+    drawn,
+    jobs_of,
+    machines_of,
+)
 from unrack_papers.pages.page import as_page, judged
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from unrack.cli import main as command_line
 from unrack.errors import InputError
 from unrack_papers.amaral.machines import AWARE, BEST_FIT, POSTPONING
-from unrack_papers.amaral.timeline import ACROSS, BELOW, MACHINE, MAKESPAN, TABLE_7, X, six_jobs
+from unrack_papers.amaral.pairs import ACROSS, BELOW, MACHINE, MAKESPAN, TABLE_7, X, six_jobs
 from unrack_papers.amaral.times import alone_s, of_the_text_s, times_file
 from unrack_papers.measured import Measured
 from unrack_papers.pages.page import judged

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from unrack.solver.servers.problem import Asked, Supply
+from unrack.solver.servers import Asked, Supply
 from unrack_papers.servers.problem import Allocation
 
 MILLION = 10**6

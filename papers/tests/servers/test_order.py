@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from unrack.solver.servers.problem import asked
+from unrack.solver.servers import asked
 from unrack.workload.tier_asks import NO_CEILING
 from unrack_papers.servers.allocator.order import servers_in_order, slo_ratios
 

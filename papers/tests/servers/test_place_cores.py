@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from unrack.cli.main import app
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, UnrackError
-from unrack_papers.servers.tiles import with_torus
+from unrack_papers.servers.command import with_torus
 
 
 def command(*words: str) -> tuple[int, str]:

@@ -12,7 +12,7 @@ import pytest
 from place_command import place
 
 from unrack.cluster.spec import Cluster
-from unrack.solver.servers.problem import Asked, Supply, asked
+from unrack.solver.servers import Asked, Supply, asked
 from unrack_papers.servers.allocator.holdings import RULES
 from unrack_papers.servers.allocator.one_by_one import OneByOne
 from unrack_papers.servers.one_shot import place_request

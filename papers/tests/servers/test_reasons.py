@@ -9,11 +9,10 @@ import pytest
 from plain_tiers import PlainAllocator, lowest_price
 from tier_worlds import random_asked, random_supply
 
-from unrack.policy.tiers.supply import could_hold
-from unrack.solver.servers.problem import Asked, Supply
+from unrack.policy.tiers.own_policy import could_hold
+from unrack.solver.servers import Asked, Supply
 from unrack_papers.servers.allocator.holdings import RULES
-from unrack_papers.servers.allocator.one_by_one import OneByOne
-from unrack_papers.servers.allocator.refusals import Refusals
+from unrack_papers.servers.allocator.one_by_one import OneByOne, Refusals
 
 WORLDS = 120
 LACK = re.compile(r"(\d+) ([a-z ]+?)(?: \(at best (\d+) (?:of|weighted MB, above) (\d+)(?: MB)?\))?(?:, |$)")

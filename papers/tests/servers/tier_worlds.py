@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrack.solver.servers.problem import Asked, Supply, asked
+from unrack.solver.servers import Asked, Supply, asked
 
 MOST_MB = 9
 """The most that a server asks, MB."""

@@ -12,7 +12,7 @@ from tries import draws
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, RefusedError
-from unrack.sim.frames.cores import ranges
+from unrack.sim.frames.held import ranges
 from unrack_papers.torus.core_tiles import CORE_RULES, CoreTiles
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from unrack.errors import RunError
 from unrack.extras import needed_for
 from unrack_papers.clock import timed
-from unrack_papers.servers.batch.effort import solved
+from unrack_papers.servers.batch.case import solved
 from unrack_papers.torus.solve import TorusPlacement, check_limit, free_tiles, tile_distance
 
 Ints = NDArray[np.int64]

@@ -12,7 +12,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.sim.simulate import simulate
 from unrack.workload.job import Workload
-from unrack_papers.workloads.rodinia_spec import NETWORK_SHARES, RUN_S
+from unrack_papers.workloads.rodinia import NETWORK_SHARES, RUN_S
 
 COUNT = 20_000
 S = 1_000_000

@@ -15,7 +15,8 @@ from unrack_papers.measured import Measured
 from unrack_papers.pages.page import as_page, command, judged, stem
 from unrack_papers.reproduction import Task
 from unrack_papers.simulation import contentions, workload_of
-from unrack_papers.zacarias.costs import (
+from unrack_papers.zacarias.published import (
+    AGAINST,
     ALL_COMPUTE,
     ALL_OF_IT,
     BY_SHARE,
@@ -25,12 +26,14 @@ from unrack_papers.zacarias.costs import (
     IDLE,
     LENDING,
     NET,
+    NOBODY,
+    SOME,
     SOME_COMPUTE,
+    against_disaggregated,
     cost,
     costs_sheet,
     steps,
 )  # fmt: skip
-from unrack_papers.zacarias.published import AGAINST, NOBODY, SOME, against_disaggregated
 from unrack_papers.zacarias.published import REPRODUCTION as PUBLISHED
 from unrack_papers.zacarias.systems import BASELINE, DISAGGREGATED, REFERENCE, mix, row
 from unrack_papers.zacarias.throughput import REPRODUCTION as THROUGHPUT

@@ -12,7 +12,7 @@ from pretend import rows_of
 from pretend_memory import pretended
 
 from unrack_papers.execution import execute, tasks_of
-from unrack_papers.pages.long_form import as_csv
+from unrack_papers.pages.page import as_csv
 from unrack_papers.table import REPRODUCTIONS
 from unrack_papers.zacarias.counts import KINDS, RESPONSES_S, attempts
 from unrack_papers.zacarias.prediction import REPRODUCTION as PREDICTION

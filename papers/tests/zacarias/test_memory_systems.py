@@ -14,8 +14,7 @@ from unrack.errors import InputError
 from unrack.policy.table import parse_policy
 from unrack_papers.execution import execute, tasks_of
 from unrack_papers.options import Options
-from unrack_papers.pages.long_form import as_csv, long_rows
-from unrack_papers.pages.page import command, judged, stem, warnings_of
+from unrack_papers.pages.page import as_csv, command, judged, long_rows, stem, warnings_of
 from unrack_papers.reproduction import Reproduction
 from unrack_papers.table import REPRODUCTIONS
 from unrack_papers.verdict import Verdict

@@ -18,10 +18,9 @@ from unrack_papers.within import Within
 from unrack_papers.zacarias.dynamic import cost, initial, memory, sharing, throughput
 from unrack_papers.zacarias.dynamic.counts import LEVELS, lending_over_time
 from unrack_papers.zacarias.dynamic.systems import ALL_SYSTEMS, BASELINE, DYNAMIC, REFERENCE, STATIC, SYSTEMS, title
-from unrack_papers.zacarias.headlines import FoundNumber, Headline, greatest, headlines_sheet
 from unrack_papers.zacarias.overestimation import everyone
-from unrack_papers.zacarias.overestimation.regression import Band, ahead, by_band
-from unrack_papers.zacarias.overestimation.users import ALL, Responses, compared, with_bands
+from unrack_papers.zacarias.overestimation.users import ALL, Band, Responses, ahead, by_band, compared, with_bands
+from unrack_papers.zacarias.response import FoundNumber, Headline, greatest, headlines_sheet
 
 
 def rates(**jobs_per_h: float) -> tuple[Numbers, ...]:

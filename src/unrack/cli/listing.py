@@ -123,7 +123,7 @@ TABLES = {
     "metrics": "metric.table:EVERY_METRIC",
     "sections": "report.resource_section:SECTIONS",
     "policies": "policy.table:POLICIES",
-    "core_rules": "sim.frames.cores:CORE_RULES",
+    "core_rules": "sim.frames.held:CORE_RULES",
     "commands": "cli.main:COMMANDS",
 }
 """Where each table is."""

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from unrack.cli import cluster, execute, init, kubernetes, listing, profile, site, slurm, topology
+from unrack.cli import cluster, execute, init, kubernetes, listing, profile, site, slurm
 from unrack.cli.listing import plugins
 from unrack.cli.study import plan, run
 from unrack.cli.study.finished import explain, holdings, report
 from unrack.cli.trace import trace, usage
-from unrack.cli.what_if.command import what_if
+from unrack.cli.what_if import what_if
 from unrack.errors import InputError, UnrackError
 from unrack.plugins.table import ELSEWHERE, PAPERS, Table
 
@@ -115,7 +115,7 @@ app.command("report")(report)
 app.command("explain")(explain)
 app.command("what-if")(what_if)
 app.command("holdings")(holdings)
-app.command("topology")(topology.topology)
+app.command("topology")(cluster.topology)
 app.command("exec", context_settings={"allow_interspersed_args": False})(execute.execute)
 GROUPS = {
     "init": init, "trace": trace, "cluster": cluster, "site": site, "usage": usage, "slurm": slurm,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from unrack.study.workers.contract import Workers
+    from unrack.study.workers.shared import Workers
     from unrack.workload.generate.batch.fit import Marginal
 
 

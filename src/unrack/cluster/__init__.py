@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unrack.public import lazily
+from unrack.extras import lazily
 
 if TYPE_CHECKING:
     from unrack.cluster.domains import NAMED as NAMED
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from unrack.cluster.file import number as number
     from unrack.cluster.presets import PRESETS as PRESETS
     from unrack.cluster.systems import MemorySystem as MemorySystem
-    from unrack.cluster.tiers.tier import Number as Number
-    from unrack.cluster.tiers.tier import make_tiers as make_tiers
-    from unrack.cluster.tiers.tier import names_of_clusters as names_of_clusters
+    from unrack.cluster.tiers import Number as Number
+    from unrack.cluster.tiers import make_tiers as make_tiers
+    from unrack.cluster.tiers import names_of_clusters as names_of_clusters
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

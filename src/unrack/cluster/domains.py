@@ -12,7 +12,7 @@ import numpy as np
 from unrack.cluster.file import ClusterFile
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Ints
-from unrack.resources.numbers import node_ids, ranges
+from unrack.resources.checked import node_ids, ranges
 
 REACHES_ALL = -1
 """The lending group of a memory pool that lends to every node."""

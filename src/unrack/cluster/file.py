@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel, BeforeValidator, Field, PlainValidator
 
 from unrack.cluster.pools.pool import PoolFile
-from unrack.cluster.tiers.tier import TierFile
+from unrack.cluster.tiers import TierFile
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Ints
 from unrack.resources.checked import Strict

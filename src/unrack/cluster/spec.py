@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from unrack.cluster.brief import cluster_facts
 from unrack.cluster.domains import NAMED, NODE, RACK, Level, NodeSets, lending_groups_of, rack_groups_of, racks_of
 from unrack.cluster.file import (
     MOST_NODES,
@@ -26,8 +25,9 @@ from unrack.cluster.file import (
 from unrack.cluster.node_names import Finder, by_name, drained_nodes, node_names_of
 from unrack.cluster.pools.from_file import plan_pools
 from unrack.cluster.pools.pool import Devices, build_devices, no_devices
+from unrack.cluster.presets import cluster_facts
 from unrack.cluster.prices.prices import Prices, make_prices
-from unrack.cluster.tiers.tier import Tiers, build_tiers
+from unrack.cluster.tiers import Tiers, build_tiers
 from unrack.errors import ClusterError, check_choice
 from unrack.facts import line, table
 from unrack.kernels.arrays import Ints

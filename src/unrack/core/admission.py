@@ -13,7 +13,7 @@ from unrack.cluster.spec import Cluster
 from unrack.core.room import most_tasks
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Bools, Ints
-from unrack.policy.around.around import traits_of
+from unrack.policy.around import traits_of
 from unrack.policy.contract import Ability, Policy, Traits
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import Gangs
@@ -133,13 +133,13 @@ class Admission:
         ``joint``: as of :meth:`joint`; they can start if there is room for all that they ask. ``before``: how many jobs
         there were before those of the view.
         """
-        components = {row for rows in view.columns.components.of.values() for row in rows}
+        components = {row for rows in view.components.of.values() for row in rows}
         for job, (what, size) in joint.items():
             if job not in components and not self.never(job + before) and not self._room_for(view, job, what, size):
                 self._impossible[job + before] = True
                 self._apart.add(job + before)
         known: dict[tuple[bytes, ...], bool] = {}
-        for first, rows in view.columns.components.of.items():
+        for first, rows in view.components.of.items():
             found = next((row + before for row in rows if self.never(row + before)), None)
             if found is None:
                 shape = self._shape(view, list(rows))
@@ -164,7 +164,7 @@ class Admission:
 
     def _shape(self, view: View, rows: list[int]) -> tuple[bytes, ...]:
         """What decides whether components have a place."""
-        claimed, devices, own = view.columns.claimed, view.columns.devices, view.columns.components
+        claimed, devices, own = view.columns.claimed, view.columns.devices, view.components
         asked = [own.asks[:, rows], own.set_of[rows]]
         asked += [] if claimed is None else [claimed.asked_by(np.array(rows))]
         asked += [] if devices is None else [devices.columns.wants[:, :, rows], devices.columns.model[:, rows]]
@@ -173,8 +173,8 @@ class Admission:
     def _moments(self, view: View, job: int) -> list[int]:
         """When it is to have a place, µs: as its windows open, as others end in these, or when all are over."""
         windows, seen = self.cluster.places.windows, view.columns
-        rows, ends = seen.components.of.get(job), {one.end_us for one in windows}
-        mine = np.abs(seen.set_owner[seen.set_of[[job]] if rows is None else seen.components.set_of[[*rows]]])
+        rows, ends = view.components.of.get(job), {one.end_us for one in windows}
+        mine = np.abs(seen.set_owner[seen.set_of[[job]] if rows is None else view.components.set_of[[*rows]]])
         own = [window for window in windows if window.owner in mine]
         inside = {end for end in ends for window in own if window.start_us < end < window.end_us}
         return [window.start_us for window in own] + sorted(inside) or [max(ends, default=0)]
@@ -184,7 +184,7 @@ class Admission:
         draft.submit(job)
         judge: Any = self.policy
         if Ability.HOLDS not in self.traits.does:
-            from unrack.policy.discipline.conservative import Conservative
+            from unrack.policy.discipline.reservations import Conservative
 
             judge = Conservative()
         return bool(judge.holds(draft.view, job))

@@ -10,10 +10,10 @@ import numpy as np
 from unrack.errors import RefusedError
 from unrack.events import Expired
 from unrack.kernels.arrays import Ints
-from unrack.ledger.changing.changes import change_size, extend, reshape, resume, suspend
+from unrack.ledger.changes import change_size, extend, reshape, resume, suspend
 from unrack.ledger.lease import FIRST, LENDER, NODES, TASKS, Lease, Share, summed, together
 from unrack.ledger.leases import on_nodes_alone
-from unrack.ledger.memory.use import lacking_mb
+from unrack.ledger.memory_use import lacking_mb
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState
 from unrack.policy.contract import (
     Ability,
@@ -189,7 +189,7 @@ class Provisions:
         self.core = core
         self._adjusts = policy.adjust if Ability.ADJUST in core.traits.does else None
         self._extends = policy.extends if Ability.EXTENDS in core.traits.does else None
-        self._reserves = policy.reserves_mb if Ability.RESERVES_MB in core.traits.does else None
+        self.reserves = policy.reserves_mb if Ability.RESERVES_MB in core.traits.does else None
 
     def _more_time(self, expired: Expired, now: int) -> list[Decision]:
         """Ask the policy whether a job that has used up its limit may run on."""
@@ -230,17 +230,17 @@ class Provisions:
 
     def reserved(self, decisions: list[Decision]) -> list[Decision]:
         """The same decisions; jobs that were stopped and wait again are to be given as much as the policy now says."""
-        for decision in decisions if self._reserves is not None else ():
+        for decision in decisions if self.reserves is not None else ():
             if isinstance(decision, Requeue) and self.core.state.condition(decision.job) == QUEUED:
                 self.reserve(decision.job)
         return decisions
 
     def reserve(self, job: int) -> None:
         """A waiting job is to be given as much memory as the policy says."""
-        if self._reserves is not None:
+        if self.reserves is not None:
             core = self.core
             asked_mb = core.jobs.memory_mb[job] if job < len(core.jobs) else core.store.job(job).demand.memory_mb
-            core.state.reserve(job, self._reserves(core.view, core.memory, job, int(asked_mb)))
+            core.state.reserve(job, self.reserves(core.view, core.memory, job, int(asked_mb)))
 
     def _lacking(self, used: Used) -> list[int]:
         """Which of these jobs run and lack memory, by their places."""

@@ -39,11 +39,11 @@ from unrack.events import (
     Withdrawn,
 )  # fmt: skip
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.changing.changes import ask
+from unrack.ledger.changes import ask
 from unrack.ledger.claims import join
 from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
-from unrack.policy.around.around import traits_of
+from unrack.policy.around import traits_of
 from unrack.policy.contract import Ability, Decision, Estimates, InSteps, Policy, Reject, Requeue, Resting, Used
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
@@ -307,11 +307,13 @@ class Core:
             join(state, {first: tuple(range(first, first + len(rows)))})
 
     def _decide(self, now: int) -> list[Decision]:
-        self.state.withhold()
+        if self.state.withheld:
+            self.state.withhold()
         decisions, self.memory = self.policy.decide(self.view, self.memory, now)
         if decisions:
             self.commit(decisions, now)
-            self._memory.reserved(decisions)
+            if self._memory.reserves is not None:
+                self._memory.reserved(decisions)
         if self._promised is not None:
             self.state.promises = self._promised(self.view, self.memory)
         return decisions

@@ -25,7 +25,7 @@ from unrack.ledger.holding import (
 )  # fmt: skip
 from unrack.ledger.jobs import QUEUED, RUNNING, JobLedger
 from unrack.ledger.lease import NO_LOANS, NODES, Lease, Share, loans_of, nodes_of, ranges
-from unrack.ledger.memory.use import NO_PEAKS, Peaks, drop_uses, make_memory_use, note_uses, with_room
+from unrack.ledger.memory_use import NO_PEAKS, Peaks, drop_uses, make_memory_use, note_uses, with_room
 from unrack.ledger.nodes import NodeLedger
 from unrack.resources.contract import NodeSets
 from unrack.resources.places import NO_CLAIMS

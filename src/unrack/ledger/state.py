@@ -33,7 +33,7 @@ class ClusterState(LeaseLedger):
 
     The writers are :meth:`submit`, :meth:`apply`, :meth:`start_many`, :meth:`exchange`, :meth:`release` (with
     :meth:`reject` for a job that leaves the queue unserved), :meth:`requeue`, :meth:`rebook`, :meth:`reserve`, those of
-    :mod:`unrack.ledger.changing.changes`; and of nodes :meth:`set_online` (with
+    :mod:`unrack.ledger.changes`; and of nodes :meth:`set_online` (with
     :meth:`drain`, :meth:`withhold` and :meth:`resume` where jobs go on). Each checks all, then writes; a refusal
     changes nothing. Several are done whole or not at all inside :func:`unrack.ledger.copies.before.all_or_nothing`.
 
@@ -206,7 +206,13 @@ class ClusterState(LeaseLedger):
         if self.condition(job) != QUEUED:
             raise RefusedError(f"start job {job}: it is not queued")
         self.check_rows(lease, "start")
-        self._start(lease, expected_us, now, below)
+        devices = self.devices
+        if devices is not None and (lease.shares or devices.asking[job]):
+            self._take_with_devices(devices, lease, expected_us, now, below)
+        elif lease.shares:
+            raise RefusedError(f"start job {job}: it would hold devices, and this cluster has none")
+        else:
+            self.take_rows(lease, now + expected_us, below)
         if self.before is not None:
             self.before.held(job)
         self.conditions[job] = RUNNING
@@ -214,16 +220,9 @@ class ClusterState(LeaseLedger):
         self.note_start(job, now)
         self.version += 1
 
-    def _start(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
-        devices = self.devices
-        if devices is None:
-            if lease.shares:
-                raise RefusedError(f"start job {lease.job}: it would hold devices, and this cluster has none")
-            self.take_rows(lease, now + expected_us, below)
-            return
-        if not lease.shares and not devices.asking[lease.job]:
-            self.take_rows(lease, now + expected_us, below)
-            return
+    def _take_with_devices(
+        self, devices: DeviceState, lease: Lease, expected_us: int, now: int, below: bool
+    ) -> None:  # fmt: skip
         devices.take(lease, now)
         try:
             self.take_rows(lease, devices.end_us(lease.job, expected_us, now), below)

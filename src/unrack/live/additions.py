@@ -14,8 +14,7 @@ from unrack.cluster.pools.pool import PoolFile
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, nearest
 from unrack.live.printable import printable
-from unrack.resources.checked import Strict
-from unrack.resources.numbers import ranges
+from unrack.resources.checked import Strict, ranges
 from unrack.resources.table import RESOURCES
 from unrack.slurm_text.hostlists import compress, expand
 from unrack.study.input.inputs import Document

@@ -24,8 +24,8 @@ from unrack.events import (
     Submitted,
     Withdrawn,
 )  # fmt: skip
+from unrack.ledger.jobs import Promise
 from unrack.ledger.lease import Lease, Share
-from unrack.ledger.promises import Promise
 from unrack.policy.contract import Decision, Extend, Hold, Reject, Requeue, Reshape, Resize, Resume, Start, Suspend
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS

@@ -111,7 +111,6 @@ def incomplete_beta(x: float, y: float, a: float, b: float) -> float:
 
 
 def _log_beta(a: float, b: float) -> float:
-    """The logarithm of the beta function."""
     a, b = min(a, b), max(a, b)
     if b < LARGE:
         return lgamma(a) + lgamma(b) - lgamma(a + b)

@@ -12,6 +12,7 @@ import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
+from unrack.metric.holdings import STATISTICS, Metric, Window, by_name, measures, number, ratio, statistics
 from unrack.metric.kinds.jobs import (
     CORE_METRICS,
     FAILURE_METRICS,
@@ -34,7 +35,6 @@ from unrack.metric.kinds.memory import (
     use_metrics,
 )
 from unrack.metric.kinds.pool import pool_metrics
-from unrack.metric.metric import STATISTICS, Metric, Window, by_name, measures, number, ratio, statistics
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
 from unrack.resources.table import RESOURCES, resource_of
@@ -43,8 +43,6 @@ from unrack.steps import areas_of, largest
 
 
 class _OfResources(Mapping[str, Metric]):
-    """The metrics of all resources that there are, also of plug-ins."""
-
     def __getitem__(self, name: str) -> Metric:
         return {one.name: one for resource in RESOURCES.values() for one in resource.metrics}[name]
 

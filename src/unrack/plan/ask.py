@@ -13,17 +13,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from unrack.facts import Fact, table
-from unrack.plan.answer import answer
-from unrack.plan.chart import chart
+from unrack.plan.answer import answer, chart
 from unrack.plan.decided import share_text, shown, values_text
-from unrack.plan.execute import Told, execute
+from unrack.plan.execute import Plan, Told, execute
 from unrack.plan.goal import read_goal
-from unrack.plan.lines import Plan
 from unrack.plan.settings import Vary, make_settings, values_of
 from unrack.report.charts.spec import colour_of
 from unrack.study.input.inputs import Document
 from unrack.study.results.record import write_whole
-from unrack.study.workers.contract import Workers
+from unrack.study.workers.shared import Workers
 from unrack.study.workers.table import On, open_workers
 
 ANSWER = "plan.json"
@@ -39,7 +37,7 @@ def write_plan(directory: Path, name: str, found: Mapping[str, Any]) -> Path:
 
 def page(name: str, found: Mapping[str, Any]) -> str:
     """The page as HTML, complete in itself."""
-    from unrack.report.charts.vega import vega
+    from unrack.report.charts.spec import vega
     from unrack.report.page import asset, script_json, template
 
     labels = found["labels"]

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from unrack.errors import InputError, nearest
-from unrack.plugins.code import in_words
-from unrack.plugins.file import is_file, run_once, source_of
+from unrack.plugins.code import in_words, is_file, run_once, source_of
 
 PREFIX = "unrack."
 GROUPS = ("readers", "generators", "usages", "resources", "slowdowns", "metrics", "sections", "policies", "core_rules")

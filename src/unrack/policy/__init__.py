@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unrack.public import lazily
+from unrack.extras import lazily
 
 if TYPE_CHECKING:
     from unrack.ledger.candidate import Candidate as Candidate
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from unrack.ledger.lease import Lease as Lease
     from unrack.ledger.lease import Loan as Loan
     from unrack.ledger.lease import Share as Share
-    from unrack.ledger.memory.use import smaller as smaller
+    from unrack.ledger.memory_use import smaller as smaller
     from unrack.policy.contract import Decision as Decision
     from unrack.policy.contract import Estimates as Estimates
     from unrack.policy.contract import Extend as Extend
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from unrack.policy.contract import Resize as Resize
     from unrack.policy.contract import Start as Start
     from unrack.policy.contract import Traits as Traits
-    from unrack.policy.discipline.conservative import Conservative as Conservative
     from unrack.policy.discipline.list_scheduler import ListScheduler as ListScheduler
-    from unrack.policy.discipline.slurm_like import SlurmLike as SlurmLike
+    from unrack.policy.discipline.reservations import Conservative as Conservative
+    from unrack.policy.discipline.reservations import SlurmLike as SlurmLike
     from unrack.policy.file import load_policy as load_policy
     from unrack.policy.flow.costs import Costs as Costs
     from unrack.policy.flow.costs import Phase as Phase
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from unrack.policy.table import split_policy as split_policy
     from unrack.policy.tiers.own_policy import Offer as Offer
     from unrack.policy.tiers.own_policy import OnTiers as OnTiers
+    from unrack.policy.tiers.own_policy import check_products as check_products
     from unrack.policy.tiers.own_policy import lease_of as lease_of
     from unrack.policy.tiers.own_policy import offer as offer
-    from unrack.policy.tiers.supply import check_products as check_products
-    from unrack.policy.tiers.supply import supply_of as supply_of
+    from unrack.policy.tiers.own_policy import supply_of as supply_of
     from unrack.reasons import Code as Code
     from unrack.reasons import Reason as Reason
     from unrack.view import View as View

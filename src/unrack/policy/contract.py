@@ -232,7 +232,7 @@ class Policy(Protocol[Memory]):
     """A scheduling policy.
 
     More methods are called where its traits declare them: see :class:`Ability`. One that can tell its rounds is a
-    :class:`unrack.policy.rounds.Rounds` as well. How fast jobs run is no policy's business: performance models and
+    :class:`unrack.policy.around.Rounds` as well. How fast jobs run is no policy's business: performance models and
     contention are the world's.
 
     Attributes

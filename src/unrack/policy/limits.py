@@ -29,15 +29,13 @@ from functools import cached_property
 from typing import Any
 
 from unrack.errors import InputError, PolicyError
-from unrack.ledger.promises import Promises
-from unrack.policy.around.around import AroundAnother, anew, decided, heads_of, innermost, queue_of, traits_of
+from unrack.ledger.jobs import Promises
+from unrack.policy.around import AroundAnother, Rounds, anew, decided, heads_of, innermost, queue_of, traits_of
 from unrack.policy.contract import Ability, Decision, Estimates, Extend, Policy, Start, Traits
-from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import ListScheduler
-from unrack.policy.discipline.slurm_like import SlurmLike
+from unrack.policy.discipline.reservations import Conservative, SlurmLike
 from unrack.policy.prediction.easy_plus_plus import EasyPlusPlus
 from unrack.policy.provisioning.dynamic import Dynamic
-from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.sizing import Sizing
 from unrack.reasons import Code
 from unrack.resources.places import is_resource
@@ -136,7 +134,6 @@ def _delays_heads(policy: ListScheduler, ended: Draft, longer: Draft, until: int
 
 
 def _starts(policy: Policy[Any], draft: Draft) -> dict[int, Start]:
-    """Jobs that a policy would start on a draft."""
     decisions, _ = decided(policy, draft.view, policy.begin(draft.view), draft.now)
     return {one.lease.job: one for one in decisions if isinstance(one, Start)}
 

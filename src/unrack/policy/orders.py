@@ -107,7 +107,7 @@ def longest(view: View, queue: Ints, now: int) -> Ints:
 
 def _cores(view: View, queue: Ints) -> Ints:
     cores: Ints = view.asks[TASKS][queue] * view.asks[CORES][queue]
-    for place in np.flatnonzero(np.isin(queue, list(view.columns.components.of))).tolist():
+    for place in np.flatnonzero(np.isin(queue, list(view.components.of))).tolist():
         cores[place] = view.cores_asked(queue[place])
     return cores
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from unrack.errors import MissingError
 from unrack.extras import has_solvers
 from unrack.policy.discipline.list_scheduler import UNLIMITED
-from unrack.solver.flow.solve import SOLVERS
+from unrack.solver.min_cost_flow import SOLVERS
 from unrack.units import time_us
 
 

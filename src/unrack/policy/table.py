@@ -11,21 +11,28 @@ from typing import Any, NamedTuple, cast
 
 from unrack.errors import PolicyError, check_choice
 from unrack.plugins.table import Table
-from unrack.policy.complete import BY_THE_WORLD
 from unrack.policy.contract import Policy
-from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import UNLIMITED, ListScheduler
-from unrack.policy.discipline.slurm_like import MAINS, RESERVES, SlurmLike
-from unrack.policy.file import policy_of
+from unrack.policy.discipline.reservations import MAINS, RESERVES, Conservative, SlurmLike
+from unrack.policy.file import BY_THE_WORLD, policy_of
 from unrack.policy.flow.costs import COSTS
 from unrack.policy.flow.scheduler import Flow
-from unrack.policy.keys import (
+from unrack.policy.limits import extended
+from unrack.policy.parameters import Parameter, cost_weight, count, duration, flow_solver, interval, load, one_of, yes
+from unrack.policy.placement.lent_memory import FITS
+from unrack.policy.placement.mixed import OF_DEVICES
+from unrack.policy.pools.pool_policy import Lookahead, Pooled
+from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
+from unrack.policy.preemption.preempting import Preempting
+from unrack.policy.provisioning.dynamic import PREFIX, provisioned
+from unrack.policy.schedulers import (
     BACKFILL_ORDER,
     COMMON,
     DEPTH,
     ESTIMATES,
     FORWARD,
     FREE,
+    FULL,
     GPUS,
     LENDING,
     MEMORY,
@@ -35,21 +42,16 @@ from unrack.policy.keys import (
     READING,
     SCHEDULING,
     TERMS,
+    any_of,
+    lending,
+    on_whole_nodes,
+    pooled,
+    servers,
 )
-from unrack.policy.limits import extended
-from unrack.policy.parameters import Parameter, cost_weight, count, duration, flow_solver, interval, load, one_of, yes
-from unrack.policy.placement.lent_memory import FITS
-from unrack.policy.placement.mixed import OF_DEVICES
-from unrack.policy.pools.lookahead import Lookahead
-from unrack.policy.pools.pool_policy import Pooled
-from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
-from unrack.policy.preemption.preempting import Preempting
-from unrack.policy.provisioning.dynamic import PREFIX, provisioned
-from unrack.policy.schedulers import FULL, any_of, lending, on_whole_nodes, pooled, servers
 from unrack.policy.sizing.resizing import RULES as RESIZINGS
 from unrack.policy.sizing.sizing import RULES as MOLDINGS
 from unrack.policy.sizing.sizing import sized
-from unrack.solver.flow.solve import SOLVERS
+from unrack.solver.min_cost_flow import SOLVERS
 
 
 class PolicyEntry(NamedTuple):

@@ -16,8 +16,7 @@ from unrack.metric.estimate import ComparedRow, Mark, marks
 from unrack.report.answer import answer
 from unrack.report.charts.canvas import MOST_ROWS_A_PAGE, MOST_RUNS, budgets, gantt_data
 from unrack.report.charts.chart import MOST_POLICIES, MOST_SETTINGS, metric_choices
-from unrack.report.charts.spec import colour_of
-from unrack.report.charts.vega import vega
+from unrack.report.charts.spec import colour_of, vega
 from unrack.report.sections.contents import SECTIONS, contents_of
 from unrack.report.sections.section import PlainTable, first_runs, plain
 from unrack.report.setting import FinishedStudy, RunFiles, Setting, read_finished
@@ -304,7 +303,6 @@ def _gantts(settings: Sequence[Setting]) -> list[dict[str, Any]]:
 
 
 def _facts(runs: Sequence[RunFiles], policies: Sequence[str], labels: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What was run: (noun, words)."""
     clusters: dict[str, str] = {}
     for run in runs:
         size = [f"{run.record['cluster'][key]:,} {key}" for key in ("nodes", "cores") if run.record["cluster"].get(key)]

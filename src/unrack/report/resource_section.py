@@ -37,7 +37,6 @@ class Section(NamedTuple):
 
 
 def _of_others(name: str, found: Any) -> Section:
-    """The section of a plug-in."""
     if not isinstance(found, Section):
         raise InputError(f"the section {name}", f"{found!r:.100}", "Section(title, tables)")
     return found

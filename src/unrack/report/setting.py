@@ -30,9 +30,9 @@ from unrack.metric.estimate import (
     world_of,
 )
 from unrack.plots.series import six_digits
+from unrack.study.notes import swept_labels
 from unrack.study.results.keep import FAILED, cluster_again
 from unrack.study.results.record import read_record, readable
-from unrack.study.swept import swept_labels
 from unrack.study.world import labelled
 
 FRAMES = ("jobs", "usage", "placements")

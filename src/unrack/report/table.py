@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from unrack.metric.estimate import Mark
+from unrack.metric.holdings import STATISTICS
 from unrack.metric.kinds.jobs import FAILURE_METRICS, PREEMPTION_METRICS, SIZE_METRICS
 from unrack.metric.kinds.memory import TIER_METRICS, USE_METRICS
-from unrack.metric.metric import STATISTICS
 from unrack.metric.table import KIND_METRICS, entry_of
 from unrack.report.setting import RunFiles, Setting
 from unrack.units import time_unit

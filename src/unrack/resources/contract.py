@@ -16,9 +16,9 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.reasons import Reason
-from unrack.resources.numbers import NodeSets as NodeSets
-from unrack.resources.numbers import Window as Window
-from unrack.resources.numbers import node_ids
+from unrack.resources.checked import NodeSets as NodeSets
+from unrack.resources.checked import Window as Window
+from unrack.resources.checked import node_ids
 from unrack.resources.use import Kept, Measured, Metric, Table, usual_tables
 
 TASK_NODE, HOME, DEVICES = range(3)

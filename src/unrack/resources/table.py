@@ -16,7 +16,6 @@ from unrack.resources.spread.resource import Spread
 
 
 def _of_others(name: str, found: Any) -> Resource:
-    """The resource of a plug-in."""
     made: Resource = found() if isinstance(found, type) else found
     members = ("name", "title", "metrics", "installed", "measure", "section", "slowdown")
     if lacking := [member for member in members if not hasattr(made, member)]:

@@ -27,7 +27,7 @@ class Metric(NamedTuple):
     better: Literal["low", "high", ""]  # ``"low"``, ``"high"`` or ``""`` where neither is better
     summary: str  # one line of words
     formula: str  # how it is computed, in the notation of ``docs/metrics.md``
-    # measures it on a :class:`unrack.metric.metric.Window`; only plug-ins say so, a metric each
+    # measures it on a :class:`unrack.metric.holdings.Window`; only plug-ins say so, a metric each
     measure: Callable[[Any], float | None] | None = None
 
     @property

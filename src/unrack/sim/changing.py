@@ -11,8 +11,7 @@ from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.core.admission import Admission
 from unrack.events import ASK, EXPIRE, FINISH, Asked, Expired
-from unrack.ledger.changing.sizes import Sizes
-from unrack.ledger.lease import CORES, Lease
+from unrack.ledger.lease import CORES, Lease, Sizes
 from unrack.policy.contract import Decision, Extend, Policy, Requeue, Resume, Start, Suspend
 from unrack.sim.kernel import Entry, Kernel
 from unrack.sim.recorder import Extension, Outcome, Suspension

@@ -9,7 +9,7 @@ import numpy as np
 
 from unrack.cluster.distance import NAMES
 from unrack.cluster.spec import UNCOUNTED_MB, Cluster
-from unrack.policy.around.around import innermost, traits_of
+from unrack.policy.around import innermost, traits_of
 from unrack.policy.contract import Ability, Policy
 from unrack.policy.limits import Extending, backfills
 from unrack.policy.orders import BY_CORES, MULTIFACTOR

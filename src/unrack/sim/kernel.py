@@ -50,8 +50,7 @@ from unrack.sim.graph import Graph
 from unrack.sim.log import RunLog, log_of
 from unrack.sim.recorder import Outcome, Recorder, Span
 from unrack.sim.usage.following import Following, MemoryChanges
-from unrack.sim.work import Work
-from unrack.sim.world import NOTHING_SPECIAL, Ties, World
+from unrack.sim.world import NOTHING_SPECIAL, Ties, Work, World
 from unrack.slowdown.combined import Undisturbed
 from unrack.units import NEVER_US
 from unrack.workload.job import Job, JobTable

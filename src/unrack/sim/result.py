@@ -14,20 +14,20 @@ from unrack.cluster.pools.pool import Pace
 from unrack.errors import InputError, RunError, check_choice
 from unrack.facts import Fact, counted, line, table
 from unrack.kernels.arrays import Floats, Ints
-from unrack.ledger.changing.sizes import Sizes
+from unrack.ledger.lease import Sizes
 from unrack.metric.audit.audit import violations
 from unrack.metric.audit.tables import Tables
 from unrack.metric.bound import Bound, bound
 from unrack.metric.holdings import holdings
 from unrack.metric.table import measure
-from unrack.plots.accessor import ResultPlots
-from unrack.plots.pandas_table import to_pandas
+from unrack.plots.accessor import ResultPlots, to_pandas
 from unrack.policy.preemption.look import SUSPEND
 from unrack.policy.preemption.preempting import preempts, site_of
 from unrack.sim.faults import failures_frame
-from unrack.sim.frames.cores import core_columns, cores_frame
 from unrack.sim.frames.held import (
     claims_frame,
+    core_columns,
+    cores_frame,
     loans_frame,
     placements_frame,
     shares_frame,
@@ -107,7 +107,7 @@ class Result:
     provisions
         Whether the memory of jobs followed what they used: they may begin with less than they ask.
     counts : int64[rounds, 7]
-        The rounds of the policy, as of :class:`unrack.policy.rounds.RoundCount`; ``None``: it does not tell them.
+        The rounds of the policy, as of :class:`unrack.policy.around.RoundCount`; ``None``: it does not tell them.
     policy
         The policy as it was asked for, or its name.
     sizes

@@ -10,10 +10,10 @@ from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import InputError, check_kinds
 from unrack.kernels.arrays import Ints
-from unrack.ledger.changing.sizes import Sizes
-from unrack.policy.around.around import seeded, told_rounds
-from unrack.policy.complete import complete
+from unrack.ledger.lease import Sizes
+from unrack.policy.around import seeded, told_rounds
 from unrack.policy.contract import Policy
+from unrack.policy.file import complete
 from unrack.policy.limits import Extending, check_stopping, shortening
 from unrack.policy.preemption.preempting import Preempting, as_site_says, check_suspending, suspends
 from unrack.policy.sizing.sizing import Sizing, check_sizes
@@ -28,12 +28,11 @@ from unrack.sim.changing import (
     possible_sizes,
 )
 from unrack.sim.effect import effects, notes_of, too_late
-from unrack.sim.frames.cores import core_chooser
-from unrack.sim.guard import PolicyAtWork
+from unrack.sim.frames.held import core_chooser
 from unrack.sim.kernel import Kernel
 from unrack.sim.result import Result
 from unrack.sim.result import audit as audit_tables
-from unrack.sim.world import NOTHING_SPECIAL, World
+from unrack.sim.world import NOTHING_SPECIAL, PolicyAtWork, World
 from unrack.workload.formats.rules import intake_notes
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.site.graph import graces_us, says_over_time

@@ -15,8 +15,7 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.kernels.arrays import Floats, Ints
-from unrack.ledger.changing.sizes import Sizes
-from unrack.ledger.lease import Lease
+from unrack.ledger.lease import Lease, Sizes
 from unrack.ledger.state import RUNNING
 from unrack.plugins.table import Table
 from unrack.resources.table import resource_of

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unrack.public import lazily
+from unrack.extras import lazily
 
 if TYPE_CHECKING:
     from unrack.kernels.ordering import order_of as order_of
-    from unrack.solver.flow.max_flow import push_all as push_all
-    from unrack.solver.flow.network import Network as Network
-    from unrack.solver.flow.network import Residual as Residual
-    from unrack.solver.flow.network import amounts_of as amounts_of
-    from unrack.solver.flow.network import checked as checked
-    from unrack.solver.flow.network import residual_of as residual_of
-    from unrack.solver.flow.solve import SOLVERS as SOLVERS
     from unrack.solver.late import in_pieces as in_pieces
     from unrack.solver.late import telling_pieces as telling_pieces
-    from unrack.solver.servers.least_price import least_prices as least_prices
-    from unrack.solver.servers.problem import NOWHERE as NOWHERE
-    from unrack.solver.servers.problem import Asked as Asked
-    from unrack.solver.servers.problem import Supply as Supply
-    from unrack.solver.servers.problem import asked as asked
-    from unrack.solver.servers.split import cheapest as cheapest
-    from unrack.solver.servers.split import least_weight as least_weight
+    from unrack.solver.min_cost_flow import SOLVERS as SOLVERS
+    from unrack.solver.network import Network as Network
+    from unrack.solver.network import Residual as Residual
+    from unrack.solver.network import amounts_of as amounts_of
+    from unrack.solver.network import checked as checked
+    from unrack.solver.network import push_all as push_all
+    from unrack.solver.network import residual_of as residual_of
+    from unrack.solver.servers import NOWHERE as NOWHERE
+    from unrack.solver.servers import Asked as Asked
+    from unrack.solver.servers import Supply as Supply
+    from unrack.solver.servers import asked as asked
+    from unrack.solver.servers import cheapest as cheapest
+    from unrack.solver.servers import least_prices as least_prices
+    from unrack.solver.servers import least_weight as least_weight
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

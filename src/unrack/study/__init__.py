@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unrack.public import lazily
+from unrack.extras import lazily
 
 if TYPE_CHECKING:
     from unrack.study.grid import Run as Run
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from unrack.study.runner import keep_runs as keep_runs
     from unrack.study.runner import measure_runs as measure_runs
     from unrack.study.runner import simulated as simulated
-    from unrack.study.workers.contract import Workers as Workers
+    from unrack.study.workers.shared import Workers as Workers
     from unrack.study.workers.table import On as On
     from unrack.study.workers.table import open_workers as open_workers
     from unrack.study.workers.table import parse_on as parse_on

@@ -15,12 +15,12 @@ from unrack.cluster.spec import Cluster
 from unrack.core.admission import check
 from unrack.errors import InputError, PolicyError
 from unrack.facts import counted, line, some
-from unrack.plugins.file import is_file
+from unrack.plugins.code import is_file
 from unrack.plugins.table import beside, identity_of, in_use, using
 from unrack.policy.contract import Policy
 from unrack.resources.table import RESOURCES
 from unrack.sim.effect import Effect, draws, effects
-from unrack.sim.frames.cores import CORE_RULES, core_chooser
+from unrack.sim.frames.held import CORE_RULES, core_chooser
 from unrack.sim.simulate import refuse_unfit
 from unrack.sim.usage.following import make_memory_changes
 from unrack.sim.world import World

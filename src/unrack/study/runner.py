@@ -13,16 +13,15 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from unrack.errors import FailedRunsError, InputError, RunError
-from unrack.plugins.file import PluginFile, is_file, taking
+from unrack.plugins.code import PluginFile, is_file, taking
 from unrack.plugins.table import using
 from unrack.policy.file import source_of
-from unrack.sim.guard import said
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
+from unrack.sim.world import said
 from unrack.study.grid import Run, Study
 from unrack.study.results.keep import Files, files_of, is_kept, keep_files, keep_run, keep_study, list_runs, summary
-from unrack.study.workers.contract import Heard, Workers
-from unrack.study.workers.dispatch import answers
+from unrack.study.workers.shared import Heard, Workers, answers
 from unrack.study.workers.table import On, open_workers, spread_over
 
 Told = Callable[["Progress"], None]

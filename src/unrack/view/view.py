@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from operator import index
 from types import MappingProxyType
-from typing import SupportsIndex
+from typing import NamedTuple, SupportsIndex
 
 import numpy as np
 import polars as pl
@@ -16,22 +16,29 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
-from unrack.ledger.changing.sizes import Sizes
+from unrack.ledger.claims import Components
 from unrack.ledger.columns import ENDS_US, OF_JOB
-from unrack.ledger.devices.choices import DeviceChoices
-from unrack.ledger.devices.view import DeviceView
-from unrack.ledger.jobs import Runs
-from unrack.ledger.lease import Lease
-from unrack.ledger.promises import Promises
+from unrack.ledger.devices.view import DeviceChoices, DeviceView
+from unrack.ledger.jobs import Promises, Runs
+from unrack.ledger.lease import Lease, Sizes
 from unrack.ledger.state import ClusterState
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
-from unrack.view.node_columns import NodeColumns as NodeColumns
 from unrack.view.windows import outside_windows
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 from unrack.workload.seen_job import SeenJob
 from unrack.workload.store import JobStore
 from unrack.workload.tier_asks import TierAsk, TierAsks
+
+
+class NodeColumns(NamedTuple):
+    """The nodes in columns; all but ``online`` (bool) int64[nodes]."""
+
+    free_cores: Ints
+    free_mb: Ints  # nodes out of service have nothing free
+    cores: Ints
+    memory_mb: Ints
+    online: Bools  # which are in service
 
 
 class View:
@@ -69,8 +76,7 @@ class View:
         self.contention: object = None
         self.lendable: Ints | None = None
         self.now, self.knows_windows = 0, False
-        installed = state.cluster.devices
-        self._kinds = dict(zip(installed.kinds, installed.quantities, strict=True))
+        self._kinds = dict(zip(state.cluster.devices.kinds, state.cluster.devices.quantities, strict=True))
         self.devices = None if state.devices is None else DeviceView(state.devices.reader)
 
     # --- jobs, by number ----------------------------------------------------------------------------------------
@@ -104,6 +110,12 @@ class View:
         return column
 
     @property
+    def estimate_us(self) -> Ints:
+        """int64[jobs]: how long each job is expected to run, µs."""
+        column: Ints = self.asks[ESTIMATE]
+        return column
+
+    @property
     def status(self) -> NDArray[np.int8]:
         """int8[jobs]: a :class:`unrack.ledger.state.Status` each."""
         return self.columns.status[: self._state.known]
@@ -111,20 +123,17 @@ class View:
     @property
     def submit_us(self) -> Ints:
         """int64[jobs]: when each was submitted."""
-        column: Ints = self._store.submit_us[: self._state.known]
-        return column
+        return self._store.submit_us[: self._state.known]
 
     @property
     def priority(self) -> Ints:
         """int64[jobs]: larger goes first, under policies that look at it."""
-        column: Ints = self._store.priority[: self._state.known]
-        return column
+        return self._store.priority[: self._state.known]
 
     @property
     def deadline_us(self) -> Ints:
         """int64[jobs]: when each should be done; -1 = none."""
-        column: Ints = self._store.deadline_us[: self._state.known]
-        return column
+        return self._store.deadline_us[: self._state.known]
 
     @property
     def user(self) -> Ints:
@@ -249,6 +258,11 @@ class View:
         ended = runs.ended[: self._state.ended_count]
         return Runs(runs.started_us[:known], runs.ran_us[:known], ended, runs.released_us[:known])
 
+    @property
+    def components(self) -> Components:
+        """Heterogeneous jobs, and what their components ask."""
+        return self._state.components
+
     def equal_cores(self) -> bool:
         """Whether every task submitted so far asks one core and no memory: on shared nodes any core then will do."""
         return self._state.known <= self._state.first_unequal
@@ -329,10 +343,7 @@ class View:
     def job(self, job: SupportsIndex) -> SeenJob:
         """A job by its number as an object, for policies that decide job by job.
 
-        Raises
-        ------
-        RefusedError
-            No such job has been submitted.
+        A RefusedError if no such job has been submitted.
         """
         number = index(job)
         if not 0 <= number < self._state.known:
@@ -351,11 +362,7 @@ class View:
         ``Start.on(candidates)`` starts the job on them, its tasks filling one after the other in the order given. They
         have devices for a job of one task. Whatever else a job asks for is chosen where ``Placed`` or a list scheduler
         places it on them; nodes on which a task would find too little of what is counted are not among them.
-
-        Raises
-        ------
-        RefusedError
-            No such job has been submitted.
+        A RefusedError if no such job has been submitted.
         """
         seen, free, claimed = self.job(job), self.columns.free, self.columns.claimed
         wants = {kind: asked for kind, asked in seen.demand.devices.items() if any(asked.values())}
@@ -377,12 +384,6 @@ class View:
         if self.devices is None or lease is None or not lease.shares:
             return {candidate.job: self.now + estimate_us}
         return self.devices.predicted_us(lease, estimate_us, self.now)
-
-    @property
-    def estimate_us(self) -> Ints:
-        """int64[jobs]: how long each job is expected to run, µs."""
-        column: Ints = self.asks[ESTIMATE]
-        return column
 
     def column(self, name: str) -> pl.Series:
         """A further column of the trace (``queue``, ``group`` …), by job.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unrack.public import lazily
+from unrack.extras import lazily
 
 if TYPE_CHECKING:
     from unrack.workload.filters import FILTERS as FILTERS
     from unrack.workload.filters import jitter as jitter
     from unrack.workload.formats.rules import Intake as Intake
-    from unrack.workload.generate.batch.spec import SYNTHETIC_CORES as SYNTHETIC_CORES
+    from unrack.workload.generate.batch.model import SYNTHETIC_CORES as SYNTHETIC_CORES
     from unrack.workload.generate.memory import match as match
     from unrack.workload.job import JobTable as JobTable
     from unrack.workload.job import job_table as job_table

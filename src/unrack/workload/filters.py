@@ -47,7 +47,6 @@ def _first(workload: Workload, jobs: Any) -> Workload:
 
 
 def _users(workload: Workload, names: Any) -> Workload:
-    """The jobs of these users, each of which has some."""
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, (str, int)) for name in names):
         raise InputError("filter users", repr(names), "a list of users")
     for name in names:

@@ -34,9 +34,8 @@ from pydantic import Field
 
 from unrack.errors import InputError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.changing.sizes import Sizes
-from unrack.resources.checked import Strict
-from unrack.resources.recurring import Time
+from unrack.ledger.lease import Sizes
+from unrack.resources.checked import Strict, Time
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import recorded

@@ -16,7 +16,7 @@ from free_ports import PortBlock
 from munge_service import start_munge
 from slurm_files import Layout, write
 
-from unrack.slurm_text.records import records
+from unrack.slurm_text.values import records
 
 ANSWERING = {"idle", "mixed", "allocated", "drained", "draining", "completing"}
 """States of nodes whose slurmd has answered."""

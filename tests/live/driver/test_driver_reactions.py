@@ -32,7 +32,7 @@ from unrack.live.driver.turns.reactions import ENDS, GOES_ON, Reactions, Sight, 
 from unrack.live.slurm.adapter.seen import Take, is_refused, seen_of
 from unrack.live.slurm.answers.jobs import jobs_of
 from unrack.live.slurm.reading import Reading, SlurmJob
-from unrack.slurm_text import states
+from unrack.slurm_text import job_ids
 
 PLACES = ((), ("n1",), ("n2",), ("n9",))
 REASONS = ("Resources", "JobHeldAdmin", "BadConstraints", "PartitionTimeLimit", "AssocMaxJobs,more")
@@ -40,7 +40,7 @@ STATES = ("PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "COMPLETED", "CANCELL
 SHOWN = [
     SlurmJob(1, state, reason, priority=priority, required_nodes=place, completing=completing)
     for state, reason, priority, place, completing in product(STATES, REASONS, (0, 7), PLACES, (False, True))
-    if not (completing and state in states.WAITING)  # such a job is read as one that runs
+    if not (completing and state in job_ids.WAITING)  # such a job is read as one that runs
 ]
 TIMEOUT_US = 100
 
@@ -141,7 +141,7 @@ def test_the_tables_choose_what_a_cascade_of_conditions_would_for_whatever_slurm
     assert {stage.phase for stage in stages()} == set(Phase)
 
 
-@pytest.mark.parametrize("state", sorted(states.WAITING | {"RUNNING", "COMPLETED"}))
+@pytest.mark.parametrize("state", sorted(job_ids.WAITING | {"RUNNING", "COMPLETED"}))
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_job_that_is_being_cleared_up_runs_and_does_not_wait(state: str, order: int) -> None:
     (job,), _ = jobs_of({"jobs": [{"job_id": 7, "job_state": [state, "COMPLETING"][::order], "priority": 0}]}, [])

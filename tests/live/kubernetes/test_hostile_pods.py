@@ -20,7 +20,7 @@ from hostile_pods import HOST, REQUIRED, hostile
 from k8s_bed import DRIVER, KubernetesBed, resources
 from test_snapshot_of_kubernetes import node
 
-from unrack.kubernetes_text.asked import asked_by
+from unrack.kubernetes_text import asked_by
 from unrack.live.driver.contract import Problem
 from unrack.live.kubernetes.adapter.asks import required
 from unrack.live.kubernetes.adapter.picture import Picture, key_of

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from unrack.cli.main import app
 from unrack.errors import InputError
-from unrack.kubernetes_text.asked import asked_by
+from unrack.kubernetes_text import asked_by
 from unrack.live.kubernetes.manifest import pods_of, reading_of_file, written
 from unrack.live.kubernetes.snapshot import Reading
 

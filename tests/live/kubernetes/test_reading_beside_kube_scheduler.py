@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from k8s_bed import KubernetesBed
 
-from unrack.kubernetes_text.asked import asked_by
+from unrack.kubernetes_text import asked_by
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.places import may_run
 

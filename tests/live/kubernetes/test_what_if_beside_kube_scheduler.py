@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from k8s_bed import KubernetesBed
 
-from unrack.cli.what_if.command import opened
+from unrack.cli.what_if import opened
 from unrack.plan.what_if.answer import Answer, Question, answer
 
 pytestmark = pytest.mark.live

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from now_readings import node, reading, running, waiting
 
-from unrack.cli.what_if.command import opened
+from unrack.cli.what_if import opened
 from unrack.errors import InputError, TraceError
 from unrack.live.slurm.job_script import read_script
 from unrack.live.slurm.snapshot.snapshot import snapshot_of

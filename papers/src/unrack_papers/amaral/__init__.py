@@ -6,14 +6,14 @@ Amaral, M. (2019). Improving resource efficiency in virtualized datacenters. Sec
 machine, chapter 4 schedules there, chapter 5 with GPUs of other machines.
 """
 
-from unrack_papers.amaral import backfill, flow, pairs, scenarios, timeline
+from unrack_papers.amaral import flow, pairs, scenarios
 
 REPRODUCTIONS = (
-    timeline.REPRODUCTION,
+    pairs.REPRODUCTION,
     scenarios.SCENARIO_1,
     scenarios.SCENARIO_2,
     pairs.PACK_SPREAD,
     pairs.COLLOCATION,
-    backfill.REPRODUCTION,
+    scenarios.REPRODUCTION,
     *flow.REPRODUCTIONS,
 )

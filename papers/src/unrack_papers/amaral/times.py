@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from unrack.errors import InputError
 from unrack_papers.workloads.measured_times import SOLO, read_times
-from unrack_papers.workloads.training_spec import BATCH_SIZES, NETWORKS
+from unrack_papers.workloads.training import BATCH_SIZES, NETWORKS
 
 FIRST_JOB_S = 70.0
 COMMUNICATES_S, COMPUTES_S = 2.0, (1.0, 66.0)

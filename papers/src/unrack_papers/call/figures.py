@@ -32,8 +32,7 @@ from unrack_papers.call.tables import (
 )
 from unrack_papers.claim import MORE, Claim, changes, close, exceeds, lies, narrows, together
 from unrack_papers.measured import Measured
-from unrack_papers.pages.bars import stacks
-from unrack_papers.pages.figure import curves, rows_of_figures
+from unrack_papers.pages.figure import curves, rows_of_figures, stacks
 from unrack_papers.pages.sheet import Sheet, line, number
 from unrack_papers.reproduction import Place, Point, Quantity, Reproduction
 

@@ -13,8 +13,7 @@ from unrack_papers.call.figures import CLASSES as NVME_CLASSES
 from unrack_papers.call.figures import PLACES, node_quantities, nodes_tables
 from unrack_papers.call.tables import MISSED, NOTES, of_pools
 from unrack_papers.claim import Claim, changes, close, exceeds, lies, together
-from unrack_papers.pages.bars import bars, stacks
-from unrack_papers.pages.figure import curves
+from unrack_papers.pages.figure import bars, curves, stacks
 from unrack_papers.reproduction import Point, Reproduction, Row
 
 PAPER = "Call's thesis, chapter 5"

@@ -15,8 +15,7 @@ from unrack_papers.farshin.servers import (
     served,
 )
 from unrack_papers.measured import Measured
-from unrack_papers.pages.bars import bars
-from unrack_papers.pages.figure import rows_of_figures
+from unrack_papers.pages.figure import bars, rows_of_figures
 from unrack_papers.pages.sheet import Sheet, columns, line, named, texts
 from unrack_papers.reproduction import Point, Quantity, Values
 

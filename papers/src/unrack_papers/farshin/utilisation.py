@@ -20,8 +20,7 @@ from unrack_papers.farshin.servers import (
     served,
 )
 from unrack_papers.measured import Measured
-from unrack_papers.pages.bars import bars
-from unrack_papers.pages.figure import Draw, framed, names, numbers, rows_of_figures
+from unrack_papers.pages.figure import Draw, bars, framed, names, numbers, rows_of_figures
 from unrack_papers.pages.sheet import Sheet, columns, line, named, texts
 from unrack_papers.reproduction import Numbers, Point, Quantity, Spec, Values
 from unrack_papers.within import mean_of

@@ -6,7 +6,7 @@ from unrack_papers.claim import Claim, lies, together
 from unrack_papers.farshin.counts import MISSES
 from unrack_papers.farshin.servers import ALLOCATOR, BEST_FIT, FIRST_FIT, NOTES, SETUP, placed, served
 from unrack_papers.measured import Measured
-from unrack_papers.pages.bars import bars
+from unrack_papers.pages.figure import bars
 from unrack_papers.pages.sheet import Sheet, columns
 from unrack_papers.reproduction import Numbers, Point, Quantity, Task
 

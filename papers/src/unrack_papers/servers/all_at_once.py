@@ -11,10 +11,9 @@ from unrack.errors import InputError
 from unrack.jit import Bools
 from unrack.solver import NOWHERE, Asked, Supply, least_prices
 from unrack_papers.clock import timed
-from unrack_papers.servers.allocator.one_by_one import OneByOne
-from unrack_papers.servers.allocator.refusals import Refusals
+from unrack_papers.servers.allocator.one_by_one import OneByOne, Refusals
 from unrack_papers.servers.answer import PlacedServers
-from unrack_papers.servers.batch.effort import Part
+from unrack_papers.servers.batch.case import Part
 from unrack_papers.servers.batch.running.moves import Step
 from unrack_papers.servers.batch.solution import Solution, first_fault, price_of
 from unrack_papers.servers.problem import Allocation, least_price

@@ -15,9 +15,8 @@ from unrack.jit import Ints
 from unrack.policy import supply_of
 from unrack.solver import NOWHERE
 from unrack_papers.servers.all_at_once import MOST_LOOKS, Repack, place_together
-from unrack_papers.servers.allocator.one_by_one import OneByOne
+from unrack_papers.servers.allocator.one_by_one import OneByOne, Refusals
 from unrack_papers.servers.allocator.order import ORDERS, REQUEST, servers_in_order
-from unrack_papers.servers.allocator.refusals import Refusals
 from unrack_papers.servers.answer import PlacedServers
 from unrack_papers.servers.batch.solution import nowhere
 from unrack_papers.servers.problem import Allocation, least_price

@@ -1,14 +1,222 @@
-"""GPUs that can be allocated before fragmentation turns pods away (Weng et al. 2023, section 6)."""
+"""GPUs that can be allocated before fragmentation turns pods away (Weng et al. 2023, section 6).
+
+A cluster of shared GPUs that is filled with pods until it turns some away.
+
+Pods of a cluster with shared GPUs, as Alibaba published them in 2023.
+
+References
+----------
+Weng et al.: Beware of fragmentation: scheduling GPU-sharing workloads with fragmentation gradient descent. USENIX ATC
+2023.
+"""
 
 from __future__ import annotations
 
+import csv
+import os
+from collections import Counter
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from unrack import Cluster, Result, Workload, simulate
+from unrack.cluster import content_of
+from unrack.errors import InputError
+from unrack.resources.gpus import WHOLE
+from unrack.workload import JobTable, draw_again
+from unrack.workload.formats import (
+    EXTRA,
+    Source,
+    Tally,
+    amounts,
+    choice,
+    load,
+    make_format,
+    refuse,
+    time_option_us,
+    time_unit_us,
+    times_us,
+    unheeded,
+    workload,
+)
 from unrack_papers.claim import Claim, exceeds, lies, together
 from unrack_papers.measured import Measured
 from unrack_papers.options import Options
 from unrack_papers.pages.figure import curves
 from unrack_papers.pages.sheet import TONES, Cell, Sheet, line, named, number, signed
-from unrack_papers.reproduction import Point, Quantity, Reproduction, Row, Values
-from unrack_papers.weng.filling import LEVELS, WITH_MEMORY, WITHOUT_MEMORY, filled
+from unrack_papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task, Values
+from unrack_papers.workloads.measured_times import Fields, asked
+
+GIVEAWAY = ("cpu_milli", "num_gpu")
+"""Columns that give the format of Alibaba's lists of pods of 2023 away."""
+
+_NEEDED = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+_TIMES = ("creation_time", "deletion_time", "scheduled_time")
+_MODELS = "gpu_spec"
+
+
+def read_openb(
+    path: str | os.PathLike[str] | Source, *, cpu: str = "whole", run: float | str | None = None
+) -> Workload:
+    """Read pods of a cluster with shared GPUs, as Alibaba published them in 2023; each becomes a job of one task.
+
+    The header is ``name,cpu_milli,memory_mib,num_gpu,gpu_milli``, with or without
+    ``gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time``.
+
+    Parameters
+    ----------
+    path
+        The file.
+    cpu
+        ``"whole"``: cores, rounded up; ``"milli"``: thousandths of a core, for a cluster of cores counted so.
+    run
+        The run time of every pod, s or text such as ``"1 h"``, in place of what the file says. Needed for a list
+        without times; its pods are submitted one a second.
+
+    Raises
+    ------
+    TraceError
+        The file cannot be read, lacks a column, or has a value that cannot be.
+    InputError
+        An option has a value it cannot have, or the list has no run times and ``run`` does not give them.
+    """
+    choice("cpu", cpu, ("whole", "milli"))
+    run_us = None if run is None else time_option_us("run", run, "a time such as '1 h'")
+    source = load(path)
+    fields = Fields.of(source, _NEEDED)
+    timed = all(name in fields.frame.columns for name in _TIMES[:2])
+    if not timed and run_us is None:
+        raise InputError(
+            f"{source.path}: run times", "none", f"the columns {' and '.join(_TIMES[:2])}, or the option run = '1 h'"
+        )
+    count, milli = fields.count("num_gpu", 0), fields.count("gpu_milli", 0, WHOLE)
+    refuse((count > 0) & (milli == 0), milli, "gpu_milli", fields.at, "1 to 1000 of each GPU asked for")
+    refuse((count == 0) & (milli > 0), milli, "gpu_milli", fields.at, "0, as num_gpu is 0")
+    cores = amounts(fields.number("cpu_milli"), "cpu_milli", fields.at, Fraction(1, 1 if cpu == "milli" else 1000))
+    rows = fields.frame.height
+    columns = [
+        fields.text("name").alias("id"),
+        *_times(fields, rows, timed, run_us),
+        pl.Series("tasks", np.ones(rows, np.int64)),
+        cores.clip(lower_bound=1).alias("cores"),
+        amounts(fields.number("memory_mib"), "memory_mib", fields.at, Fraction(1)).alias("memory_mb"),
+        count.alias(asked("count")),
+        milli.replace({WHOLE: 0}).alias(asked("milli")),
+    ]
+    if _MODELS in fields.frame.columns:
+        columns += [fields.frame[_MODELS].alias(f"{EXTRA}gpu_models"), *unheeded([fields.frame[_MODELS]])]
+    columns += fields.rest((*_NEEDED, *_TIMES, _MODELS))
+    header = {"Columns": "cores in thousandths" if cpu == "milli" else "cores rounded up"}
+    return workload(source, "openb", rows, pl.DataFrame(columns), Tally(), "truncate", header)
+
+
+def _times(fields: Fields, rows: int, timed: bool, run_us: int | None) -> list[pl.Series]:
+    """``submit_us`` and ``work_us``; a pod runs from its start, or else its creation, to its deletion."""
+    second = time_unit_us("s")
+    read = {
+        name: times_us(fields.number(name, gaps=name != _TIMES[0]), name, fields.at, second)
+        for name in _TIMES
+        if name in fields.frame.columns
+    }
+    created = read.get(_TIMES[0], pl.Series(np.arange(rows, dtype=np.int64) * int(second)))
+    if run_us is not None or not timed:
+        assert run_us is not None
+        all_alike = pl.Series(np.full(rows, run_us, np.int64))
+        return [created.alias("submit_us"), all_alike.alias("work_us"), all_alike.alias("request_us")]
+    deleted = read[_TIMES[1]]
+    begun = pl.select(pl.max_horizontal(read.get(_TIMES[2], created).fill_null(created), created)).to_series()
+    early = (deleted < begun).fill_null(False)
+    refuse(early, fields.frame[_TIMES[1]], _TIMES[1], fields.at, "a time after the pod was created and scheduled")
+    return [created.alias("submit_us"), (deleted - begun).alias("work_us")]
+
+
+FORMAT = make_format(read_openb, "CSV of pods that share GPUs (Alibaba 2023)", "memory counted", giveaway=GIVEAWAY)
+"""What unrack finds under the name ``openb``."""
+
+
+RUN = "100 d"
+"""Pods stay."""
+ASKED = 1.3
+"""What they ask for in all, over the GPUs that there are."""
+LEVELS = tuple(range(5, 131, 5))
+"""Demand that has arrived, % of the GPUs, at which it is noted how many are allocated."""
+WITHOUT_MEMORY, WITH_MEMORY = "DEMANDS", "DEMANDS-WITH-MEMORY"
+"""Stand in a policy for a file of what the pods of the list ask."""
+
+Floats = NDArray[np.float64]
+
+
+def filled(task: Task) -> list[Numbers]:
+    """``at.100`` …: for each row and each of ``LEVELS`` the share of the GPUs that is allocated then.
+
+    Raises
+    ------
+    InputError
+        There are no files of pods and nodes.
+    """
+    pods, nodes = task.workload.get("pods"), task.workload.get("nodes")
+    if pods is None or nodes is None:
+        got = f"no {'--pods' if pods is None else '--nodes'}"
+        raise InputError("gpu-fragmentation", got, "--pods FILE and --nodes FILE, openb lists of pods and nodes")
+    cluster, gpus = cluster_of(nodes)
+    pod_list = read_openb(pods, cpu="milli", run=RUN)
+    drawn = draw_again(pod_list, {"amount": "gpus", "of": gpus, "share": task.workload.get("asked", ASKED)}, task.seed)
+    with TemporaryDirectory() as folder:
+        files = {
+            WITH_MEMORY: write_demands(pod_list.jobs, Path(folder) / "with-memory.csv", True),
+            WITHOUT_MEMORY: write_demands(pod_list.jobs, Path(folder) / "demands.csv", False),
+        }
+        return [allocated(_run(cluster, drawn, row.policy, files, task.seed), gpus) for row in task.rows]
+
+
+def _run(cluster: Cluster, drawn: Workload, policy: str, files: Mapping[str, str], seed: int) -> Result:
+    for name, path in files.items():
+        policy = policy.replace(f"demands={name})", f"demands={path})")
+    return simulate(cluster, drawn, policy, seed=seed, audit=False)
+
+
+def cluster_of(path: str) -> tuple[Cluster, int]:
+    """The nodes with GPUs of a list, cores in thousandths, and how many GPUs they have."""
+    content = content_of(path, milli=True)
+    gpus = sum(run["count"] * of["machine"]["gpus"] for run, of in zip(content["nodes"], content["gpus"], strict=True))
+    return Cluster.from_dict({**content, "name": "openb"}, path), gpus
+
+
+def write_demands(jobs: JobTable, path: Path, memory: bool) -> str:
+    """Write what the pods of a list ask and how often; ``memory``: count that in, too. Returns the path."""
+    counts = Counter(
+        zip(
+            jobs.cores.tolist(),
+            jobs.memory_mb.tolist() if memory else [0] * len(jobs),
+            jobs.devices["gpus", "count"].tolist(),
+            np.where(jobs.devices["gpus", "milli"] == 0, WHOLE, jobs.devices["gpus", "milli"]).tolist(),
+            strict=True,
+        )
+    )
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["cores", "memory_mb", "gpus", "milli", "share"])
+        rows.writerows([*demand, count / len(jobs)] for demand, count in sorted(counts.items()))
+    return str(path)
+
+
+def allocated(result: Result, gpus: int) -> Numbers:
+    """The share of the GPUs that is allocated when demand has first reached each level; none where it never does."""
+    jobs = result.jobs
+    milli = jobs["gpus.milli"].to_numpy()
+    asked: Floats = jobs["gpus.count"].to_numpy() * np.where(milli == 0, WHOLE, milli) / WHOLE
+    demand, held = np.cumsum(asked), np.cumsum(asked * jobs["start_s"].is_not_null().to_numpy())
+    values: Numbers = {"turned_away": float(jobs["start_s"].is_null().sum())}
+    for level in LEVELS:
+        at = int(np.searchsorted(demand, gpus * level / 100))
+        values[f"at.{level}"] = float(held[at] / gpus) if at < len(held) else None
+    return values
+
 
 GROUP, FULL = "GPUs allocated", 100
 ALLOCATED = Quantity("GPUs allocated", "allocated", 100, 1, "%", tolerance=0.5)

@@ -41,7 +41,7 @@ from unrack.workload.formats import (
     unheeded,
     workload,
 )
-from unrack_papers.workloads.fields import Fields, asked
+from unrack_papers.workloads.measured_times import Fields, asked
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

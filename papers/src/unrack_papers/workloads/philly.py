@@ -27,7 +27,7 @@ from unrack.workload.formats import (
     unheeded,
     workload,
 )
-from unrack_papers.workloads.fields import Fields, asked
+from unrack_papers.workloads.measured_times import Fields, asked
 
 GIVEAWAY = ("timestamp", "num_gpus", "gpu_time")
 """Columns that give the format away."""

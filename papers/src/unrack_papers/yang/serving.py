@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unrack_papers.claim import Claim, exceeds, lies, together
 from unrack_papers.options import Options
-from unrack_papers.pages.bars import bars
+from unrack_papers.pages.figure import bars
 from unrack_papers.reproduction import Point, Quantity, Reproduction, Row
 from unrack_papers.yang.fleets import APART, MIXED, MONOLITHIC, fleets
 

@@ -7,8 +7,7 @@ from functools import partial
 
 from unrack_papers.claim import MORE, Checks, Claim, changes, close, exceeds, together, wherever
 from unrack_papers.measured import Measured
-from unrack_papers.pages.bars import bars
-from unrack_papers.pages.figure import curves
+from unrack_papers.pages.figure import bars, curves
 from unrack_papers.pages.sheet import Sheet, columns, grid
 from unrack_papers.reproduction import Point, Quantity, Row, Values, X
 from unrack_papers.zacarias.systems import (

@@ -9,7 +9,7 @@ from unrack import Result
 from unrack.study import Run, simulated
 from unrack_papers.claim import Claim, changes, exceeds
 from unrack_papers.measured import Measured
-from unrack_papers.pages.bars import bars
+from unrack_papers.pages.figure import bars
 from unrack_papers.pages.sheet import Sheet, grid
 from unrack_papers.reproduction import Numbers, Point, Quantity, Values
 from unrack_papers.zacarias.counts import jobs_with_memory

@@ -11,8 +11,7 @@ from unrack.slowdown import read_profiles, synthetic_profiles
 from unrack_papers.claim import MORE, Check, Checks, Claim, together
 from unrack_papers.measured import Measured
 from unrack_papers.options import Options
-from unrack_papers.pages.bars import bars
-from unrack_papers.pages.figure import rows_of_figures
+from unrack_papers.pages.figure import bars, rows_of_figures
 from unrack_papers.pages.sheet import Sheet, line, number, texts
 from unrack_papers.reproduction import Numbers, Place, Point, Quantity, Reproduction, Row, Task
 from unrack_papers.zacarias.left_out import leave_one_out, thirds

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from unrack_papers.claim import Check, Checks, Claim, close, exceeds, lies, together
 from unrack_papers.measured import Measured, known_within
-from unrack_papers.pages.bars import bars
+from unrack_papers.pages.figure import bars
 from unrack_papers.pages.sheet import Sheet, grid, line, texts
 from unrack_papers.reproduction import Numbers, Place, Point, Quantity, Values
 from unrack_papers.verdict import SIGNS
 from unrack_papers.within import Value, Within
-from unrack_papers.zacarias.costs import CROWDED, IDLE, LENDING, costs_lie, costs_sheet, steps
+from unrack_papers.zacarias.published import CROWDED, IDLE, LENDING, costs_lie, costs_sheet, steps
 from unrack_papers.zacarias.systems import (
     BASELINE,
     DISAGGREGATED,

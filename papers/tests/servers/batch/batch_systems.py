@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from unrack.solver.servers.problem import Asked, Supply, asked
+from unrack.solver.servers import Asked, Supply, asked
 
 
 def random_supply(draws: np.random.Generator, clusters: int, *, mb: int = 40, equal: bool = False) -> Supply:

@@ -1,4 +1,4 @@
-"""One server in one cluster as a constraint programme: the reference of :mod:`unrack.solver.servers.split`."""
+"""One server in one cluster as a constraint programme: the reference of :mod:`unrack.solver.servers`."""
 
 from __future__ import annotations
 

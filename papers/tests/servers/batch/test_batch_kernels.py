@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from batch_systems import random_asked, random_supply
 
-from unrack.solver.servers.problem import asked
-from unrack.solver.servers.split import cheapest
+from unrack.solver.servers import asked, cheapest
 from unrack_papers.clock import Clock
 from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 from unrack_papers.servers.batch.bound import Bounds

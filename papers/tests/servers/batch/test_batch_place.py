@@ -14,7 +14,7 @@ from batch_systems import random_asked, random_supply
 from check import check, faults, objective
 
 from unrack.errors import InputError
-from unrack.solver.servers.problem import Asked, Supply, asked
+from unrack.solver.servers import Asked, Supply, asked
 from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 from unrack_papers.servers.batch import solve as batch
 from unrack_papers.servers.batch.case import split_together

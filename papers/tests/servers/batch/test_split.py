@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from split_programme import cheapest_cp
 
-from unrack.solver.servers.split import cheapest
+from unrack.solver.servers import cheapest
 
 WIDTH = 6
 TOGETHER = 250

@@ -14,7 +14,7 @@ import pytest
 from batch_systems import random_asked, random_supply
 
 import unrack
-from unrack.solver.servers.problem import Asked, Supply
+from unrack.solver.servers import Asked, Supply
 from unrack_papers import clock
 from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 from unrack_papers.servers.batch import solve as batch

@@ -11,13 +11,13 @@ from batch_systems import random_asked, random_supply
 from check import check
 from numba.core import event
 
-from unrack.solver.servers.problem import Asked, Supply
+from unrack.solver.servers import Asked, Supply
 from unrack_papers import clock
 from unrack_papers.clock import Clock, timed
 from unrack_papers.servers.allocator.one_by_one import OneByOne, place_one_by_one
 from unrack_papers.servers.batch import search, solve
+from unrack_papers.servers.batch.case import efforts, until_up
 from unrack_papers.servers.batch.constraint import place_cp
-from unrack_papers.servers.batch.effort import efforts, until_up
 from unrack_papers.servers.batch.pack import anneal
 from unrack_papers.servers.batch.running.repack import repack
 from unrack_papers.servers.batch.solution import Solution, objective

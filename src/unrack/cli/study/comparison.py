@@ -158,7 +158,7 @@ def show(directory: Path, elsewhere: str, bootstrap: float | None = None) -> Non
 
     from unrack.report.setting import read_finished, settings_of
     from unrack.report.table import cells_of, columns_of
-    from unrack.study.swept import swept_labels
+    from unrack.study.notes import swept_labels
 
     study = read_finished(directory)
     settings = settings_of(study.runs, study.table, bootstrap)

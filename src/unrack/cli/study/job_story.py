@@ -11,7 +11,7 @@ from unrack.facts import counted, some
 from unrack.units import SECOND_US, seconds_text, time_us
 
 if TYPE_CHECKING:
-    from unrack.policy.rounds import JobStory, NetworkStory, PromiseStory, RoundStory
+    from unrack.policy.around import JobStory, NetworkStory, PromiseStory, RoundStory
     from unrack.sim.explained.job import Change, ExplainedAttempt, HeldSince, Story
     from unrack.sim.recorder import MemoryStop
     from unrack.workload.job import Demand
@@ -241,7 +241,7 @@ def round_table(story: RoundStory) -> dict[str, Any]:
 
 def round_lines(story: RoundStory, policy: str, most: int | None) -> list[str]:
     """All lines on a round; ``most``: how many of a list are printed, the first and the last, ``None``: all."""
-    from unrack.policy.rounds import UNIT
+    from unrack.policy.around import UNIT
 
     numbers = story.numbers
     started = [job for job in story.jobs if job.place]

@@ -92,8 +92,8 @@ def plan(
     Exit status: 0, there is one; 1, none that was tried meets the goals, or is sure to; 2, the input is wrong.
     """
     from unrack.plan.ask import carried_out
+    from unrack.plan.execute import Plan
     from unrack.plan.goal import read_goal, read_share
-    from unrack.plan.lines import Plan
     from unrack.plan.settings import make_settings, read_prices, read_reference, read_vary
     from unrack.study.input.inputs import Document
 

@@ -15,7 +15,7 @@ from typing import Any
 from unrack.cluster.formats.described import Described, DescribedNode
 from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose, parsed
 from unrack.errors import ClusterError
-from unrack.kubernetes_text.objects import entries, inside, objects, quantity, table
+from unrack.kubernetes_text import entries, inside, objects, quantity, table
 
 GPUS = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 """Resources that are GPUs."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from unrack.cluster.formats.accounting import MODES, over_time
 from unrack.cluster.formats.described import Described
-from unrack.cluster.formats.first import MODES, over_time
 from unrack.cluster.formats.site import (
     ALL,
     OWN_QOS,
@@ -21,8 +21,7 @@ from unrack.cluster.formats.site import (
     whole,
 )
 from unrack.slurm_text.hostlists import expand
-from unrack.slurm_text.records import records
-from unrack.slurm_text.times import ENDLESS, UNKNOWN
+from unrack.slurm_text.values import ENDLESS, UNKNOWN, records
 
 SHOWN = re.compile(r"\s*PartitionName=\S+\s[^#]*?\b(TotalNodes|AllocNodes)=", re.DOTALL)
 """What the first record looks like."""

@@ -1,20 +1,26 @@
-"""Which description of a system a file is, from its content, and what it says."""
+"""Which description of a system a file is, from its content, and what it says.
+
+Nodes of a cluster with GPUs, as published by Alibaba in 2023: ``sn,cpu_milli,memory_mib,gpu,model``.
+"""
 
 from __future__ import annotations
 
 import bz2
+import csv
 import gzip
 import json
 import lzma
+import re
 import zlib
 from dataclasses import replace
 from pathlib import Path
 
-from unrack.cluster.formats import accounting, openb, partitions, reservations, slurm
-from unrack.cluster.formats.described import Described
+from unrack.cluster.formats import accounting, partitions, reservations, slurm
+from unrack.cluster.formats.described import Described, DescribedNode
 from unrack.cluster.formats.kubernetes_queues import kubernetes_nodes, kubernetes_queues
+from unrack.cluster.formats.site import whole
 from unrack.errors import ClusterError
-from unrack.kubernetes_text.objects import objects
+from unrack.kubernetes_text import objects
 
 KNOWN = (
     "slurm.conf, the output of scontrol show node (also -o or --json) or of kubectl get nodes -o json, with it that of "
@@ -59,8 +65,8 @@ def described(path: Path, text: str, where: str, *, milli: bool = False) -> Desc
                 return Described(where, name, (), site=site)
             return replace(kubernetes_nodes(content, where, name, milli=milli), site=site)
         return slurm.json_nodes(content, where, name)
-    if openb.HEADER.match(text):
-        return openb.listed_nodes(text, where, name, milli=milli)
+    if HEADER.match(text):
+        return listed_nodes(text, where, name, milli=milli)
     if slurm.SHOWN.match(start[:2000]):
         return slurm.shown_nodes(text, where, name)
     if partitions.SHOWN.match(text[:4000]):
@@ -74,3 +80,33 @@ def described(path: Path, text: str, where: str, *, milli: bool = False) -> Desc
     if slurm.CONFIGURATION.search(text):
         return slurm.slurm_conf(path, text, where)
     return None
+
+
+COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+"""The header."""
+HEADER = re.compile(r"sn\s*,")
+"""What the file begins with."""
+
+
+def listed_nodes(text: str, where: str, name: str, *, milli: bool = False) -> Described:
+    """The nodes of a list, in its order; those without GPUs count as not in use.
+
+    ``milli``: count thousandths of cores in place of whole ones. A ClusterError if a column is lacking, or a node is
+    named twice or has a value that cannot be.
+    """
+    rows = csv.reader(text.splitlines())
+    header = [field.strip() for field in next(rows)]
+    if lacking := [column for column in COLUMNS if column not in header]:
+        raise ClusterError(f"{where}, column {lacking[0]}", "no such column", f"the columns {', '.join(COLUMNS)}")
+    nodes: dict[str, DescribedNode] = {}
+    for row in filter(None, rows):
+        at = f"{where}, line {rows.line_num}"
+        if len(row) != len(header):
+            raise ClusterError(at, f"{len(row)} fields", f"{len(header)}, as in the first line")
+        said = dict(zip(header, map(str.strip, row), strict=True))
+        if not (node := said["sn"]) or node in nodes:
+            raise ClusterError(f"{at}, sn", repr(node), "a name, and each node once")
+        cores, memory_mb, gpus = (whole(said[column], f"{at}, {column}") for column in COLUMNS[1:4])
+        cores, model = cores if milli else cores // 1000, said["model"] if gpus else ""
+        nodes[node] = DescribedNode(node, cores, memory_mb, gpus, model, down="" if gpus else "without GPUs")
+    return Described(where, name, tuple(nodes.values()), in_order=True)

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from unrack.cluster.formats.described import Described, counter
 from unrack.cluster.formats.partitions import members_of
 from unrack.cluster.formats.site import ALL, KEPT_CORES, Keys, Lost, SaidSite, lose, lower, parsed
-from unrack.resources.recurring import WEEK
+from unrack.resources.checked import WEEK
 from unrack.slurm_text.hostlists import expand
-from unrack.slurm_text.records import BY_NODE, records
-from unrack.slurm_text.times import UNKNOWN, moment_s, span_s, week_day
 from unrack.slurm_text.tres import licences, tres
+from unrack.slurm_text.values import BY_NODE, UNKNOWN, moment_s, records, span_s, week_day
 
 SHOWN = re.compile(r"\s*ReservationName=\S+\s[^#]*?\bStartTime=", re.DOTALL)
 """What the first record looks like."""

@@ -10,7 +10,7 @@ from unrack.errors import ClusterError
 from unrack.resources.site.kept import COUNTED, amounts_of, keeps_of
 from unrack.resources.site.keys import ReservationFile
 from unrack.slurm_text.hostlists import compress
-from unrack.slurm_text.times import UNKNOWN, span_s
+from unrack.slurm_text.values import UNKNOWN, span_s
 from unrack.units import seconds_text, time_us
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from unrack.cluster.formats.accounting import over_time, preempt_of, priority_of
 from unrack.cluster.formats.described import Described, DescribedNode
-from unrack.cluster.formats.first import over_time, preempt_of, priority_of
 from unrack.cluster.formats.partitions import members_of, partition_keys, spelled
 from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, lose, parsed, says_nothing, whole
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import compress, expand
-from unrack.slurm_text.records import Record, records
+from unrack.slurm_text.job_ids import UNUSABLE, node_words
 from unrack.slurm_text.scheduler import scheduler_from
-from unrack.slurm_text.states import UNUSABLE, node_words
 from unrack.slurm_text.tres import Tres, gres, licences, tres
+from unrack.slurm_text.values import Record, records
 
 _PAIR = re.compile(r"""([A-Za-z]\w*)\s*=\s*("[^"]*"|[^\s"]*)""")
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*", re.IGNORECASE)
@@ -111,8 +111,6 @@ def _included(path: Path, name: str, at: str, notes: list[str], depth: int) -> I
 
 
 def _node(fields: Mapping[str, str], where: str) -> DescribedNode:
-    """What a line says of each of its nodes."""
-
     def number(key: str, default: int) -> int:
         text = fields.get(key.lower(), "")
         return whole(text, f"{where}, {key}") if text else default

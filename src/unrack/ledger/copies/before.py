@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.changing.sizes import Suspended
 from unrack.ledger.columns import ASKED_CORES
 from unrack.ledger.devices.columns import copied_columns
-from unrack.ledger.lease import Lease
+from unrack.ledger.lease import Lease, Suspended
 from unrack.ledger.state import QUEUED, RUNNING, ClusterState, Extra
 
 

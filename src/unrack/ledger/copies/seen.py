@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.changing.sizes import Suspended
-from unrack.ledger.claims import ClaimReader, Components
+from unrack.ledger.claims import ClaimReader
 from unrack.ledger.devices.state import DeviceReader
 from unrack.ledger.jobs import Runs
-from unrack.ledger.memory.use import MemoryUse
+from unrack.ledger.lease import Suspended
+from unrack.ledger.memory_use import MemoryUse
 from unrack.sealed import sealed, sealed_columns
 
 if TYPE_CHECKING:
@@ -93,11 +93,6 @@ class Seen:
     def draining(self) -> frozenset[int]:
         """The nodes on which jobs go on, and what they give back is kept from others."""
         return frozenset(self._state.withheld)
-
-    @property
-    def components(self) -> Components:
-        """Heterogeneous jobs, and what their components ask."""
-        return self._state.components
 
     @property
     def running_count(self) -> int:

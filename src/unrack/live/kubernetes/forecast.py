@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from unrack.kubernetes_text.objects import moment_s
+from unrack.kubernetes_text import moment_s
 from unrack.live.kubernetes.snapshot import PRESENT, Reading, snapshot_of
 from unrack.live.prediction.forecast import Aside, Forecast, Spec, different, facts_of, learnt_from
 from unrack.live.prediction.learnt import Learnt

@@ -14,7 +14,7 @@ import msgspec
 from unrack.cluster.formats.described import DescribedNode, converted, counter
 from unrack.cluster.formats.kubernetes_queues import GPUS, kubernetes_nodes
 from unrack.errors import ClusterError
-from unrack.kubernetes_text.objects import quantity
+from unrack.kubernetes_text import quantity
 from unrack.live.kubernetes.client.objects import Node
 from unrack.slurm_text.hostlists import compress
 

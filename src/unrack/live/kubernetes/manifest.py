@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from unrack.errors import InputError
-from unrack.kubernetes_text.objects import inside, table
+from unrack.kubernetes_text import inside, table
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.client.others import Other
 from unrack.live.kubernetes.snapshot import Reading

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from unrack.kubernetes_text.objects import entries, inside
+from unrack.kubernetes_text import entries, inside
 from unrack.live.kubernetes.client.objects import Node, Pod, Taint
 
 KEEPING_OUT = ("NoSchedule", "NoExecute")

@@ -12,7 +12,7 @@ from unrack.live.kubernetes.added import OWN_MEMORY, refuse_lending
 from unrack.live.kubernetes.devices.store import AT_ONCE
 from unrack.live.kubernetes.leading import Lease
 from unrack.live.kubernetes.remote.table import SERVER_PODS, ServerPods
-from unrack.policy.complete import complete
+from unrack.policy.file import complete
 from unrack.resources.checked import Strict
 from unrack.study.input.inputs import Document
 from unrack.units import SECOND_US

@@ -18,8 +18,7 @@ import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.kubernetes_text.asked import asked_by
-from unrack.kubernetes_text.objects import inside, moment_s
+from unrack.kubernetes_text import asked_by, inside, moment_s
 from unrack.live.kubernetes.client.access import Access
 from unrack.live.kubernetes.client.answers import DeniedError
 from unrack.live.kubernetes.client.connection import Connection

@@ -15,7 +15,7 @@ from unrack.live.slurm.jobs import JobReading, job_of, odd
 from unrack.live.slurm.reading import SlurmJob
 from unrack.slurm_text import tres
 from unrack.slurm_text.hostlists import expand
-from unrack.slurm_text.times import span_s
+from unrack.slurm_text.values import span_s
 from unrack.workload.job import Job
 
 SHORT = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from unrack.cluster.formats.site import SaidSite
 from unrack.live.driver.used import Used
 from unrack.live.slurm.constraints import Partition, Reservation
-from unrack.slurm_text.states import HOLDING, UNUSABLE, WAITING
+from unrack.slurm_text.job_ids import HOLDING, UNUSABLE, WAITING
 
 SILENT = frozenset({"NOT_RESPONDING", "NO_RESPOND", "UNKNOWN"})
 """Words in the state of a node that has not answered, or not yet."""

@@ -10,8 +10,7 @@ import polars as pl
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Share, attached
 from unrack.metric.audit.capacity import device_violation, node_violation
-from unrack.metric.audit.spans import span_violation, usage_violation
-from unrack.metric.audit.tables import Spans, Tables, Violation, micro, whole
+from unrack.metric.audit.tables import Spans, Tables, Violation, micro, span_violation, usage_violation, whole
 from unrack.resources.site.installed import Site
 from unrack.steps import each_of, levels
 
@@ -161,7 +160,6 @@ def _not_as_asked(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | 
 
 
 def _by_key(keys: Ints, rows: Ints) -> dict[int, Ints]:
-    """The rows of every key, in order."""
     order = np.argsort(keys, kind="stable")
     found, first = np.unique(keys[order], return_index=True)
     return dict(zip(found.tolist(), np.split(rows[order], first[1:]), strict=bool(len(found))))

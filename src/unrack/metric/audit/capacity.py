@@ -198,7 +198,6 @@ Span = tuple[Ints, Ints]
 
 
 def _first(wrong: Bools, when: Ints, device: Ints) -> list[Moment]:
-    """The first wrong moment; none."""
     rows = np.flatnonzero(wrong)
     at = rows[np.argmin(when[rows])] if len(rows) else 0
     return [(int(when[at]), int(device[at]))] if len(rows) else []

@@ -1,4 +1,7 @@
-"""What the audit reads: the tables of a run as columns of whole numbers, times in µs."""
+"""What the audit reads: the tables of a run as columns of whole numbers, times in µs.
+
+Spans, attempts and jobs, in order and whole; and the tables of jobs and over time say what these add up to.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from unrack.cluster.pools.pool import Pace
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.metric.holdings import SPAN
+from unrack.steps import spells, summed_at
 
 SECOND_US = 1e6
 
@@ -203,3 +207,180 @@ class Tables:
     def name(self, row: int) -> str:
         """A job by its id."""
         return f"job {self['jobs']['job'][int(row)]}" if row >= 0 else "a job"
+
+
+def span_violation(t: Tables) -> Violation | None:
+    """The first span that is out of order, overlaps another of its job, or does not hold the whole gang."""
+    known = t.held.job >= 0
+    if not known.all():
+        repeated = t["jobs"]["job"].filter(pl.Series(t.repeated)).implode()  # ids that several jobs have
+        if (~known & ~t["placements"]["job"].is_in(repeated).to_numpy()).any():
+            return Violation("the placements name a job that the jobs table does not have")
+    s = t.sums  # without jobs that share an id: of those only the places are looked at
+    done = t.finished[s.row].astype(np.int64)
+    if len(s.job) == 0:
+        return _jobs(t, s, done)
+    new_job = np.diff(s.job, prepend=-1) != 0
+    new_attempt = new_job | (np.diff(s.attempt, prepend=0) != 0)
+    before = np.append(0, s.end[:-1])
+    rules: list[tuple[str, Bools]] = [
+        ("has a span that ends before it starts", s.end < s.start),
+        ("has rows of one span with different times or outcomes", s.odd),
+        ("starts before it was submitted", s.start < t.submit[s.job]),
+        (
+            "has attempts that are not numbered 1, 2, 3 …",
+            np.where(new_job, s.attempt != 1, _jumps(s.attempt, new_attempt)),
+        ),
+        ("has spans that are not numbered 1, 2, 3 …", np.where(new_attempt, s.span != 1, _jumps(s.span, ~new_attempt))),
+        ("has spans of one attempt that overlap or leave a gap", ~new_attempt & (s.start != before)),
+        ("has attempts that overlap", new_attempt & ~new_job & (s.start < before)),
+        ("runs again after it has finished", new_attempt & ~new_job & (np.append(0, done[:-1]) > 0)),
+        ("holds another number of tasks than it has", _other_size(t, s)),
+    ]
+    for what, wrong in rules:
+        found = np.flatnonzero(wrong)
+        if len(found):
+            i = int(found[np.argmin(s.start[found])])
+            return Violation(f"{t.name(s.job[i])}, attempt {s.attempt[i]}, {what}", int(s.start[i]))
+    return _jobs(t, s, done)
+
+
+def _other_size(t: Tables, s: Sums) -> Bools:
+    """bool[spans]: which hold another number of tasks than their job asks, or can have."""
+    least, most = ("least_tasks", "most_tasks") if "least_tasks" in t["jobs"].columns else ("tasks", "tasks")
+    return np.asarray((s.tasks < whole(t["jobs"][least])[s.job]) | (s.tasks > whole(t["jobs"][most])[s.job]))
+
+
+def _jumps(number: Ints, follows: Bools) -> Bools:
+    """bool[spans]: a number that is not one more than the last where it follows, or changes where it does not."""
+    step: Ints = np.diff(number, prepend=0)
+    return np.asarray(np.where(follows, step != 1, step != 0))
+
+
+def _ran_before(t: Tables) -> Bools:
+    """bool[jobs]: of which the wait is not known, as they ran already when the run began."""
+    if not {"on", "ran_s"} <= set(t["jobs"].columns):
+        return np.zeros(t["jobs"].height, np.bool_)
+    return (t["jobs"]["ran_s"].is_not_null() & t["jobs"]["wait_s"].is_null()).to_numpy()
+
+
+def _jobs(t: Tables, s: Sums, done: Ints) -> Violation | None:
+    """The first job with a row in the jobs table that is not what its spans say."""
+    jobs, count = t["jobs"], t["jobs"].height
+    start, end, restarts = micro(jobs["start_s"]), micro(jobs["end_s"]), whole(jobs["restarts"])
+    finished = (jobs["state"] == "finished").to_numpy()
+    since = micro(jobs["eligible_s"]) if "eligible_s" in jobs.columns else t.submit
+    ran, began, ended = np.zeros(count, np.int64), np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+    attempts, nodes, cores = (np.zeros(count, np.int64) for _ in range(3))
+    core_us = np.zeros(count)
+    np.maximum.at(attempts, s.job, s.attempt)
+    np.maximum.at(ran, s.job, done)
+    last = done > 0
+    which, own = s.job[last], s.span[last] == 1
+    began[which[own]] = s.start[last][own]
+    np.maximum.at(ended, which, s.end[last])
+    np.maximum.at(nodes, which, s.nodes[last])
+    np.maximum.at(cores, which, s.cores[last])
+    np.add.at(core_us, which, s.cores[last] * (s.end - s.start)[last].astype(np.float64))
+    rules = [
+        ("is finished, or not, against what its attempts say", (ran > 0) != finished),
+        ("started at another time than its attempt that finished", start != began),
+        ("ended at another time than its attempt that finished", end != ended),
+        ("ended before it started", finished & (end < start)),
+        ("has another number of restarts than of attempts that did not finish", restarts != attempts - ran),
+        ("held another number of nodes", whole(jobs["nodes"]) != nodes),
+        ("held another number of cores", whole(jobs["cores"]) != cores),
+        ("held other core-seconds", ~np.isclose(jobs["core_s"].to_numpy() * 1e6, core_us, rtol=1e-9, atol=1.0)),
+        ("waited for another time than from when it could be started to its start",
+         finished & ~_ran_before(t) & (np.abs(jobs["wait_s"].fill_null(0).to_numpy() * 1e6 - (start - since)) > 1)),
+        ("started before it could be", finished & ~_ran_before(t) & (start < since)),
+    ]  # fmt: skip
+    for what, wrong in rules:
+        found = np.flatnonzero(wrong & ~t.repeated)
+        if len(found):
+            return Violation(f"{t.name(int(found[0]))} {what}, by the table of jobs", int(start[found[0]]))
+    return None
+
+
+def usage_violation(t: Tables) -> Violation | None:
+    """The first time at which the table of usage says something else than placements, loans and failures."""
+    usage, lent = t["usage"], t.lent
+    times = micro(usage["time_s"])
+    if len(times) and (np.diff(times) <= 0).any():
+        return Violation("the times of the table of usage do not rise")
+    told_apart = bool((t.held.job >= 0).all())  # else jobs share ids, and rows are looked at in place of spans
+    own: Spans | Sums = t.sums if told_apart else t.held
+    held_at, lent_at = _places(times, own), _places(times, lent)
+    for spans, at in ((own, held_at), (lent, lent_at)):
+        for moments, found in zip((spans.start, spans.end), at, strict=True):
+            known = times[np.minimum(found, len(times) - 1)] == moments
+            if not known.all():
+                what = "the table of usage has no row for a time at which something changed"
+                return Violation(what, int(moments[~known].min()))
+    loaned = whole(t["loans"]["mb"])
+    held_cores, held_mb = (own.cores, own.mb) if isinstance(own, Sums) else _of_rows(t)
+    cores, lent_mb = _level(times, held_at, held_cores), _level(times, lent_at, loaned)
+    local_mb = _level(times, held_at, held_mb)
+    one = np.ones(len(own.start), np.int64)
+    wanted = {
+        "cores_held": cores,
+        "memory_mb_held": local_mb + lent_mb,
+        "running_jobs": _level(times, held_at, one) if told_apart else whole(usage["running_jobs"]),
+        "memory_mb_lent": lent_mb,
+        "cores_online": t.cluster.total_cores - _down_cores(t, times),
+    }
+    for name, column in wanted.items():
+        if name in usage.columns and (wrong := np.flatnonzero(whole(usage[name]) != column)).size:
+            i = int(wrong[0])
+            return Violation(f"usage says {name} {usage[name][i]}, placements say {column[i]}", int(times[i]))
+    for name in ("queued_jobs", "queued_cores"):
+        if (wrong := np.flatnonzero(whole(usage[name]) < 0)).size:
+            return Violation(f"usage says {name} {usage[name][int(wrong[0])]}", int(times[wrong[0]]))
+    over = np.flatnonzero(cores > wanted["cores_online"])
+    if over.size:
+        return Violation(
+            f"{cores[over[0]]} cores are held, and {wanted['cores_online'][over[0]]} online", int(times[over[0]])
+        )
+    return _tiers(t)
+
+
+def _of_rows(t: Tables) -> tuple[Ints, Ints]:
+    """int64[rows], twice: cores and MB that each placement holds on all its nodes."""
+    count = whole(t["placements"]["nodes"])
+    return count * whole(t["placements"]["cores_per_node"]), count * whole(t["placements"]["memory_mb_per_node"])
+
+
+def _tiers(t: Tables) -> Violation | None:
+    """What the table of tiers says is used is what placements and loans add up to."""
+    tiers = t.cluster.tiers
+    if tiers is None or "tiers" not in t:
+        return None
+    times = micro(t["tiers"]["time_s"])
+    held_at, lent_at = _places(times, t.held), _places(times, t.lent)
+    rows = whole(t["placements"]["nodes"]) * whole(t["placements"]["memory_mb_per_node"])
+    near = tiers.tier[whole(t["placements"]["first_node"])]
+    lender, mb = tiers.tier[whole(t["loans"]["lender"])], whole(t["loans"]["mb"])
+    for index, name in enumerate(tiers.names):
+        held = _level(times, held_at, rows * (near == index)) + _level(times, lent_at, mb * (lender == index))
+        if (wrong := np.flatnonzero(whole(t["tiers"][f"used_mb_{name}"]) != held)).size:
+            i = int(wrong[0])
+            said = t["tiers"][f"used_mb_{name}"][i]
+            return Violation(f"tiers says used_mb_{name} {said}, placements and loans say {held[i]}", int(times[i]))
+    return None
+
+
+def _places(times: Ints, spans: Spans | Sums) -> tuple[Ints, Ints]:
+    """int64[spans], twice: the places of starts and of ends among the times."""
+    return np.searchsorted(times, spans.start), np.searchsorted(times, spans.end)
+
+
+def _level(times: Ints, at: tuple[Ints, Ints], amount: Ints) -> Ints:
+    """int64[times]: what the spans, at these places, hold together from each time on."""
+    return summed_at(len(times), (at[0], amount), (at[1], -amount))
+
+
+def _down_cores(t: Tables, times: Ints) -> Ints:
+    """int64[times]: cores of the nodes that are down, each counted once however many failures keep it down."""
+    node, at, until = t.down[:, t.down[2] > t.down[1]]
+    node, when, turns = spells(node, at, until)
+    return summed_at(len(times), (np.searchsorted(times, when), turns * t.cluster.cores[node]))

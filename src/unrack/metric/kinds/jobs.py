@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from unrack.metric.metric import Metric, Window, by_name, ratio
+from unrack.metric.holdings import Metric, Window, by_name, ratio
 from unrack.resources.power.resource import Power
 from unrack.steps import largest
 

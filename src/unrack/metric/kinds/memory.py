@@ -8,8 +8,8 @@ disaggregation, section 5.2: SLOs violated, price and clusters of an allocation;
 
 from __future__ import annotations
 
-from unrack.cluster.tiers.tier import installed_mb
-from unrack.metric.metric import STATISTICS, Metric, Window, by_name, ratio, statistics
+from unrack.cluster.tiers import installed_mb
+from unrack.metric.holdings import STATISTICS, Metric, Window, by_name, ratio, statistics
 from unrack.steps import largest
 
 MB_PER_TB = 1024 * 1024

@@ -9,7 +9,7 @@ import polars as pl
 
 from unrack.cluster.pools.pool import Devices
 from unrack.kernels.arrays import Bools, Floats, Ints
-from unrack.metric.metric import Window, ratio
+from unrack.metric.holdings import Window, ratio
 from unrack.steps import Changes, areas_of, each_of, levels, spans, spells, summed
 
 SCHEMA = {"time_s": pl.Float64, "devices_used": pl.Int64, "compositions": pl.Int64, "sharers": pl.Int64}

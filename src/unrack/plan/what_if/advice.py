@@ -12,13 +12,12 @@ import numpy as np
 from unrack.core import Core
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.state import HELD, QUEUED, REJECTED
-from unrack.plan.what_if.nodes import more_like
 from unrack.plan.what_if.scene import Change, Columns, Scene, StudySource, columns_of, with_jobs, without
-from unrack.plan.what_if.starts import Starts, others_of, starts_of
+from unrack.plan.what_if.starts import Starts, more_like, others_of, starts_of
 from unrack.reasons import Code, Reason
 from unrack.sim.explained.waits import Waits
-from unrack.sim.guard import PolicyAtWork
 from unrack.sim.simulate import prepared
+from unrack.sim.world import PolicyAtWork
 from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY
@@ -158,8 +157,6 @@ class Advice(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A change to try."""
-
     words: str
     options: str
     make: Callable[[], Scene]

@@ -147,7 +147,6 @@ class StudySource:
 
 
 def _with_spare(cluster: dict[str, Any], spare: Mapping[str, Any]) -> dict[str, Any]:
-    """A cluster file with what else there is."""
     lists = {key: [*cluster.get(key, []), *value] for key, value in spare.items() if isinstance(value, list)}
     return {**spare, **cluster, **lists}
 
@@ -298,7 +297,6 @@ def without(scene: Scene, rows: Sequence[int]) -> Scene:
 
 
 def _row(columns: Columns, submit_us: int, scene: Scene) -> JobTable:
-    """One job as a table."""
     known = {kind for kind, _ in scene.cluster.devices.named} | set(scene.cluster.places.installed)
     for name in columns:
         kind, dot, quantity = name.partition(".")

@@ -10,7 +10,6 @@ from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_TASKS, CPU, ENDS_US, FIRST_ROW, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
-from unrack.policy.columns import Gang
 from unrack.policy.discipline.kept_places import beside_kept, leaves_kept
 from unrack.policy.discipline.skyline.columns import CLAIM, CLAIM_END, JOB, ROW, ROW_END, SLOTS, UNTIL
 from unrack.policy.discipline.skyline.steps import RowSpan, Slots, always_open, claims_fit, lent_room, slots_for, usable
@@ -27,7 +26,7 @@ from unrack.policy.discipline.walk import (
     SHADOW,
     TIME,
 )
-from unrack.policy.placement.node_kernel import tasks_on
+from unrack.policy.placement.node_kernel import Gang, tasks_on
 from unrack.units import NEVER_US
 
 

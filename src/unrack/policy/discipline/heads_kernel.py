@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_US, CPU
-from unrack.policy.columns import gang_of
 from unrack.policy.discipline.head_search import begin_search, change_claims, keeps, search, take_then
 from unrack.policy.discipline.skyline.columns import CHOICE, CHOOSE, CLAIMABLE, NO_ROOM, SHORT
 from unrack.policy.discipline.skyline.steps import RowSpan, Slots, asked_by, slots_for, usable
@@ -36,6 +35,7 @@ from unrack.policy.discipline.walk import (
     TIME,
     UNSEEN,
 )
+from unrack.policy.placement.node_kernel import gang_of
 
 
 class PassRule(NamedTuple):

@@ -43,7 +43,6 @@ class ListNotes(Passes):
     releases: int = -1
     last_job: int = -1
     complete: bool = False  # whether the last pass left nothing that could start in a second pass at once
-    alike: bool = False  # whether counting cores said all in it
     # as long as what was looked at stays, when the first of the jobs that were seen to has a place by time alone, µs
     looked: tuple[int, int, str] = (-1, -1, "")
     seen_to: set[int] = field(default_factory=set)
@@ -132,14 +131,15 @@ class ListScheduler(AnyResource):
 
     def decide(self, view: View, memory: ListNotes, now: int) -> tuple[list[Decision], ListNotes]:
         """Start what may start now; turn away the rest if none waits."""
-        if memory.going != (now, view.version, view.waiting):
+        waiting = view.waiting
+        if memory.going != (now, view.version, waiting):
             memory.turn = None
-            if view.waiting and self.outgrown(view, memory):
+            if waiting and memory.outgrown(view, self):
                 memory = self.begin(view)
-        starts = self._starts(view, memory, now) if view.waiting else []
+        starts = self._starts(view, memory, now) if waiting else []
         memory.started_us = now if starts else memory.started_us
         decisions: list[Decision] = self.by_rule(view, memory, starts)
-        if not self.wait and view.waiting > len(starts) and memory.turn is None:
+        if not self.wait and waiting > len(starts) and memory.turn is None:
             started = {start.lease.job for start in starts}
             away = [job for job in view.queue.tolist() if job not in started]
             draft = Draft(view, now)
@@ -159,16 +159,14 @@ class ListScheduler(AnyResource):
             return memory.pass_over(view, *memory.turn, now, self.pass_rule, choices)
         if self.nothing_new(view, memory, now, choices):
             return []
-        memory.alike = memory.counts_cores(view)
-        by_arrival = self.order == "fcfs" and memory.alike
-        settles = self.settles and not len(memory.columns.windows)
-        memory.complete = settles and not memory.chosen and (self.backfill != "easy" or by_arrival)
         jobs, second = in_order(self.order, view, now, memory.noted), NO_SECOND
         if self.backfill_order is not None:
             second = places_in(jobs, in_order(self.backfill_order, view, now, memory.noted))
         if not jobs.flags.writeable:  # a kernel is compiled for either kind
             jobs = jobs.copy()
         starts = memory.pass_over(view, jobs, second, now, self.pass_rule, choices)
+        settles = self.settles and not len(memory.columns.windows) and not memory.chosen
+        memory.complete = settles and (self.backfill != "easy" or (self.order == "fcfs" and memory.alike))
         if memory.chosen and memory.steps and self.backfill == "any" and self.depth == UNLIMITED:
             memory.complete = not starts and not memory.opening  # in whatever order
         return starts

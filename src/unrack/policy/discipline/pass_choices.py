@@ -9,7 +9,7 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown_rows
 from unrack.ledger.devices.columns import FREE, GROUP
 from unrack.ledger.lease import Share
-from unrack.ledger.memory.use import as_rows, from_rows
+from unrack.ledger.memory_use import as_rows, from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.heads_kernel import PassRule, refuse
 from unrack.policy.discipline.queue_kernel import Backfill

@@ -26,7 +26,6 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_CORES, ASKED_TASKS, CPU, MEM
 from unrack.ledger.nodes import count_blocks, refresh, take_rows
-from unrack.policy.columns import gang_of
 from unrack.policy.discipline.head_search import change_claims
 from unrack.policy.discipline.heads_kernel import (
     PassRule,
@@ -84,7 +83,7 @@ from unrack.policy.discipline.walk import (
     STAGE,
     UNSEEN,
 )
-from unrack.policy.placement.node_kernel import first_fit, place_job
+from unrack.policy.placement.node_kernel import first_fit, gang_of, place_job
 
 
 class Backfill(IntEnum):

@@ -12,7 +12,7 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown
 from unrack.ledger.jobs import QUEUED
 from unrack.ledger.lease import Lease
-from unrack.ledger.memory.use import from_rows
+from unrack.ledger.memory_use import from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline import walk
 from unrack.policy.discipline.heads_kernel import PassRule, has_none
@@ -37,6 +37,7 @@ class Passes(Reserved):
     kinds: dict[object, int] = field(default_factory=dict)  # to the number of a kind
     # of the ledger after the last pass: as long as they stay, nothing was given back and nothing started
     seen: tuple[int, int] = (-1, -1)
+    alike: bool = False  # whether counting cores said all in the last pass
     stepwise: bool = False  # whether the policy is asked again once what it decided is done
     # (time, version of the ledger, jobs that wait) once what was decided last is done: the pass then goes on in the
     # order `turn`, or is over
@@ -51,9 +52,9 @@ class Passes(Reserved):
         self, view: View, order: Ints, second: Ints, now: int, rule: PassRule, choices: Chooser
     ) -> list[Start]:
         """Choose which jobs start now; parameters as of :func:`unrack.policy.discipline.queue_kernel.pass_over`."""
+        running, free_cores, released, equal = view.running_count, view.free_cores, view.releases, view.equal_cores()
         self.look(view)
         far, step, begins = self.columns.walk, self.steps, self.turn is None
-        running, free_cores, alike = view.running_count, view.free_cores, self.counts_cores(view)
         made: Choices | None = None
         asked: PassChoices | None = None
         kernel: Callable[..., int] = pass_over
@@ -61,7 +62,9 @@ class Passes(Reserved):
         if begins:
             far[walk.STAGE] = walk.BEGIN
             self.note_moments(now)
-            self._forget(self.seen == (view.releases, running))
+            self._forget(self.seen == (released, running))
+            # each task asks one core and no memory, on shared nodes, and nothing is chosen
+            self.alike = equal and not (self.rule.whole or self.chosen or len(self.columns.windows))
         else:  # what was decided so far is done: on with the job that asked for a choice then
             far[walk.STAGE], far[walk.COUNT], far[walk.ROWS], far[walk.CLAIMS] = walk.LOOK, 0, 0, 0
         if self.lends and self.only_lent:
@@ -77,7 +80,7 @@ class Passes(Reserved):
         if self.chosen and view.cluster.devices.detach_us and not step:
             asked = PassChoices(self, made or choices(now, False), rule, step)
         while True:
-            count = kernel(order, second, now, running, free_cores, *rule, alike, self.columns.kernel)
+            count = kernel(order, second, now, running, free_cores, *rule, self.alike, self.columns.kernel)
             if count >= 0 or (count == CHOOSE and step and far[walk.COUNT] > 0):
                 break
             if count == CHOOSE:
@@ -96,7 +99,7 @@ class Passes(Reserved):
             chosen[taker] = Start(made.placement.found(view, made.notes, taker, int(far[walk.ANSWER])))
         jobs = self.columns.started[JOB, :count]
         self.columns.kind[jobs] = -1
-        self.seen = view.releases, running + count
+        self.seen = released, running + count
         if self.turn is None:
             self.opening = self._opening(order, second, rule) if far[walk.CLOSES] else []
         for job in jobs.tolist():
@@ -165,7 +168,7 @@ class Passes(Reserved):
         c = self.columns
         if c.kind[job] < 0:
             known = len(self.kinds)
-            c.kind[job] = kind = self.kinds.setdefault(made.kind(job), known)
+            c.kind[job] = kind = self.kinds.setdefault(made.placement.kind(made.view, made.notes, job), known)
             c.due[:, job] = made.placement.due_us(made.view, made.notes, job)
             if kind == known:
                 if kind >= len(c.refused):

@@ -21,10 +21,9 @@ from unrack.ledger.columns import CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import FIRST, NODES
-from unrack.policy.columns import Gang
 from unrack.policy.discipline.skyline.columns import END_ROW, FIRST_ROW, LENGTH, START
 from unrack.policy.discipline.skyline.steps import Groups, RowSpan, Slots
-from unrack.policy.placement.node_kernel import place_job
+from unrack.policy.placement.node_kernel import Gang, place_job
 from unrack.units import NEVER_US, SECOND_US
 
 NEAR_US = 30 * SECOND_US

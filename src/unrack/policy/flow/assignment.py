@@ -18,8 +18,8 @@ import numpy as np
 
 from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
-from unrack.solver.flow.network import Flow, Network
-from unrack.solver.flow.solve import solve
+from unrack.solver.min_cost_flow import solve
+from unrack.solver.network import Flow, Network
 
 NO_ARCS = np.empty((0, 3), np.int64)
 MIXING = 0x9E3779B97F4A7C15

@@ -19,15 +19,14 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.ledger.lease import Lease
+from unrack.policy.around import UNIT
 from unrack.policy.flow.assignment import Assignment, Sides, assign
-from unrack.policy.flow.costs import CostModel, Phase, postpones
+from unrack.policy.flow.costs import CostModel, NetworkLoad, Phase, load_at, postpones
 from unrack.policy.flow.left import MOST, Left, Sort, Sorts
-from unrack.policy.flow.network_load import NetworkLoad, load_at
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import LocalMemory
 from unrack.policy.placement.mixed import Mixed, MixedNotes
-from unrack.policy.rounds import UNIT
 from unrack.view import Draft, View
 
 MOST_COST = 1000

@@ -22,20 +22,17 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Lease
+from unrack.policy.around import RoundCount, RoundStory
 from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Traits
 from unrack.policy.flow.attempt import MOST_COST, Beyond, FlowAttempt, FlowTerms, attempted
-from unrack.policy.flow.costs import COSTS, CostModel, postpones
-from unrack.policy.flow.hosts import hosts_of
-from unrack.policy.flow.leases import lease_of, plain_leases
-from unrack.policy.flow.left import Left, Sort, Sorts, batch_of
-from unrack.policy.flow.network_load import NetworkLoad
-from unrack.policy.flow.notes import FlowNotes, RoundFate, left_beside, moves, promised
+from unrack.policy.flow.costs import COSTS, CostModel, NetworkLoad, postpones
+from unrack.policy.flow.left import Left, Sort, Sorts, batch_of, hosts_of
+from unrack.policy.flow.notes import FlowNotes, RoundFate, lease_of, left_beside, moves, plain_leases, promised
 from unrack.policy.flow.stories import counted, told, why
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, learns_of, reads_of
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import LocalMemory
-from unrack.policy.rounds import RoundCount, RoundStory
 from unrack.reasons import Reason
 from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
@@ -59,7 +56,7 @@ class Flow:
     passes
         How many jobs behind it may start before a job; then it goes before all others.
     solver
-        A name in :data:`unrack.solver.flow.solve.SOLVERS`; results are the same.
+        A name in :data:`unrack.solver.min_cost_flow.SOLVERS`; results are the same.
     remote
         Whether a device may be used from another node than the one in which it sits.
     migrate_us
@@ -71,7 +68,7 @@ class Flow:
     place
         By which rule shares and parts of devices are chosen, on the nodes that the network chose.
     nodes, estimates, memory, gpus, label
-        As for :class:`unrack.policy.discipline.conservative.Conservative`.
+        As for :class:`unrack.policy.discipline.reservations.Conservative`.
     """
 
     cost: str | CostModel = "utility"

@@ -6,12 +6,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import NODES, Lease
-from unrack.policy.flow.attempt import FlowAttempt, Members, Solved
-from unrack.policy.flow.costs import Phase
-from unrack.policy.flow.left import Sort
-from unrack.policy.flow.notes import FlowNotes, RoundFate
-from unrack.policy.placement.lent_memory import LocalMemory
-from unrack.policy.rounds import (
+from unrack.policy.around import (
     UNIT,
     Arc,
     HostGroup,
@@ -22,6 +17,11 @@ from unrack.policy.rounds import (
     RoundStory,
     SubtaskClass,
 )
+from unrack.policy.flow.attempt import FlowAttempt, Members, Solved
+from unrack.policy.flow.costs import Phase
+from unrack.policy.flow.left import Sort
+from unrack.policy.flow.notes import FlowNotes, RoundFate
+from unrack.policy.placement.lent_memory import LocalMemory
 from unrack.reasons import Code, Reason
 from unrack.resources.gpus.machines.machine import text_of
 from unrack.units import NEVER_US, SECOND_US

@@ -163,7 +163,7 @@ class GpuRule:
 
     def ask(self, view: View, notes: GpuNotes, job: int) -> Ask:
         """What a job asks."""
-        own = view.columns.components  # a component asks for itself, wherever it is looked at
+        own = view.components  # a component asks for itself, wherever it is looked at
         asks = own.asks if job in own.of else view.asks
         mb = int(asks[MEMORY, job])
         known = notes.asks.get(job)

@@ -14,7 +14,6 @@ from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.policy.columns import Gang, gang_of
 from unrack.policy.discipline.head_search import take_then
 from unrack.policy.discipline.skyline.columns import (
     AT,
@@ -52,6 +51,7 @@ from unrack.policy.discipline.walk import STAGE as WALK_STAGE
 from unrack.policy.lending.borrowing import cores_of_idle
 from unrack.policy.lending.lease_kernel import Asker, Leases, place_job
 from unrack.policy.lending.lender_cost import LendingTerms
+from unrack.policy.placement.node_kernel import Gang, gang_of
 
 
 class Moment(NamedTuple):

@@ -12,13 +12,12 @@ from unrack.kernels.ordering import order_of
 from unrack.ledger.columns import CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
-from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
-from unrack.policy.columns import Gang, LedgerColumns
+from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.policy.discipline.skyline.plan_round import reserve
 from unrack.policy.discipline.skyline.steps import Groups, Slots, copy_step, room_in
 from unrack.policy.lending.borrowing import may_compute, tasks_by_cores
 from unrack.policy.lending.lender_cost import LendingTerms
-from unrack.policy.placement.node_kernel import add_node
+from unrack.policy.placement.node_kernel import Gang, LedgerColumns, add_node
 from unrack.units import NEVER_US
 
 

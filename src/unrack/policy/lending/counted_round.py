@@ -22,8 +22,7 @@ from unrack.kernels.ordering import zeros
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
-from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse
-from unrack.policy.columns import Gang, LedgerColumns, gang_of
+from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse
 from unrack.policy.discipline.skyline.columns import (
     CLAIM,
     CLAIM_END,
@@ -52,7 +51,7 @@ from unrack.policy.lending.counted_levels import counted_levels, lending_of, lev
 from unrack.policy.lending.lease_kernel import Asker, Leases, asker_of, place_job
 from unrack.policy.lending.lender_cost import LendingTerms
 from unrack.policy.lending.standstill import stands_until
-from unrack.policy.placement.node_kernel import add_node
+from unrack.policy.placement.node_kernel import Gang, LedgerColumns, add_node, gang_of
 from unrack.units import NEVER_US
 
 

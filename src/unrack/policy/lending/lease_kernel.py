@@ -14,7 +14,6 @@ from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB
-from unrack.policy.columns import LedgerColumns, gang_of
 from unrack.policy.lending.borrowing import (
     leftovers,
     lenders_by_class,
@@ -27,7 +26,7 @@ from unrack.policy.lending.borrowing import (
     tasks_by_cores,
 )
 from unrack.policy.lending.lender_cost import LendingTerms, costs_of
-from unrack.policy.placement.node_kernel import add_node
+from unrack.policy.placement.node_kernel import LedgerColumns, add_node, gang_of
 from unrack.policy.placement.node_kernel import place_job as place_on_nodes
 from unrack.sealed import sealed
 

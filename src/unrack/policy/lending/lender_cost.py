@@ -28,7 +28,7 @@ from unrack.jit import inlined
 from unrack.kernels.arrays import Floats, Ints
 from unrack.kernels.structs import InKernels
 from unrack.ledger.columns import CPU, ENDS_US, MEM, OF_JOB
-from unrack.ledger.memory.use import AT, FOR, JOB, NEXT_AT, MemoryUse
+from unrack.ledger.memory_use import AT, FOR, JOB, NEXT_AT, MemoryUse
 from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
 from unrack.slowdown.memory.pressure import (
     APP,

@@ -1,6 +1,6 @@
 """A Slurm-like scheduler on whole nodes that lend memory, with plans that count nodes and MB in place of naming them.
 
-It is :class:`unrack.policy.discipline.slurm_like.SlurmLike` with a rule for lent memory, and another plan: while all
+It is :class:`unrack.policy.discipline.reservations.SlurmLike` with a rule for lent memory, and another plan: while all
 that wait could have at once what else they ask for, reservations are of numbers (``counted_round.py``), and only a job
 that starts now is given nodes and lenders. Else plans name them, as those of any scheduler.
 """
@@ -14,12 +14,12 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import ranges
-from unrack.ledger.memory.use import from_rows
+from unrack.ledger.memory_use import from_rows
 from unrack.policy.contract import Start
+from unrack.policy.discipline.reservations import SlurmLike
 from unrack.policy.discipline.skyline.columns import CHOICE, LEDGER, LENT, PlanColumns
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.skyline.room import columns_for, more_room
-from unrack.policy.discipline.slurm_like import SlurmLike
 from unrack.policy.lending.counted_round import counted_round
 from unrack.policy.orders import is_fixed
 from unrack.policy.placement.alone import Alone

@@ -16,8 +16,8 @@ from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import zeros
 from unrack.ledger.columns import ENDS_US
 from unrack.ledger.holding import first_at_least
-from unrack.policy.columns import gang_of
 from unrack.policy.discipline.skyline.columns import LENGTH, START
+from unrack.policy.placement.node_kernel import gang_of
 from unrack.units import NEVER_US
 
 MOVES, STANDS = 1, 2

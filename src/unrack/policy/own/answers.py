@@ -12,8 +12,8 @@ import numpy as np
 from unrack.facts import counted
 from unrack.kernels.arrays import Ints
 from unrack.ledger.candidate import Candidate, lease_on
+from unrack.ledger.jobs import Promises
 from unrack.ledger.lease import Lease, Loan, Share
-from unrack.ledger.promises import Promises
 from unrack.policy.contract import Decision, Hold, Reject, Requeue, Resize, Start
 from unrack.policy.own.fault import wrong
 from unrack.reasons import Reason
@@ -88,7 +88,7 @@ class Answers:
     def promises(self, function: Any, answer: Any, view: View) -> Promises:
         """What ``promised`` returned. A FaultyPolicyError if it is something else than promises."""
         if not isinstance(answer, Promises):
-            want = "Promises({job: Promise(start_us), …}) of unrack.ledger.promises"
+            want = "Promises({job: Promise(start_us), …}) of unrack.ledger.memory_use"
             raise wrong(function, f"policy {self.policy}: promised", shown(answer), want, view, view.now)
         return answer
 
@@ -179,7 +179,6 @@ def checked_lease(function: Callable[..., Any], answer: Any, job: int, view: Vie
 
 
 def _pair(answer: Any) -> str:
-    """What was returned in place of a pair."""
     if isinstance(answer, list):
         return f"{shown(answer)} without the memory"
     if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], list):

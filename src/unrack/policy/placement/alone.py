@@ -1,19 +1,11 @@
-"""Compiled: plans and passes over the queue that ask no placement where the choice is made in a kernel.
-
-Where the components of a heterogeneous job go: one after the other, each on what those before it leave.
-
-They choose in their order in the trace. One that has no place leaves the job without one: all start together, or none.
-Any placement chooses for a component as for a job by itself, now and for times to come.
-"""
+"""Compiled: plans and passes over the queue that ask no placement where the choice is made in a kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
-from unrack.ledger.lease import Lease, together
 from unrack.policy.discipline.heads_kernel import PassRule, lacking
 from unrack.policy.discipline.queue_kernel import passed
 from unrack.policy.discipline.skyline.columns import (
@@ -31,13 +23,9 @@ from unrack.policy.discipline.skyline.plan_round import planned
 from unrack.policy.discipline.walk import ASKING, CLAIMS, JUDGED, LOOK, LOOKED_AT, MOVES, PLACED, ROWS, STAGE
 from unrack.policy.lending.answers import answer, choose
 from unrack.policy.lending.lender_cost import LendingTerms
-from unrack.policy.placement.claiming import claiming
 from unrack.policy.pools.place_kernel import PoolAnswer
 from unrack.policy.pools.plan_kernel import choose_devices, settle_last
 from unrack.policy.tiers.cluster_kernel import pass_over as pass_servers
-from unrack.reasons import Code, Reason
-from unrack.view import View
-from unrack.view.draft import Apart
 
 
 class Alone(NamedTuple):
@@ -113,51 +101,3 @@ def pass_over(
             if sky.walk[CLAIMS] + 2 * nodes + fixed > sky.new_claims.shape[0]:
                 return lacking(sky, LOOK, CLAIMED)
         answer(now, running, whole, terms, aware, sky)
-
-
-def components_of(view: View, job: int) -> Sequence[int]:
-    """The components of a heterogeneous job, if the job is the first of them; none: it is a job by itself."""
-    return view.columns.components.of.get(job, ())
-
-
-def _before_lacking(view: View, job: int, find: Callable[[View, int], Lease | None]) -> tuple[list[Lease], View, int]:
-    """The leases of the components before the first without a place, what they leave, and that one; -1: all have one.
-
-    ``find``: the lease of one on what is free, as of :meth:`unrack.policy.placement.contract.Placement.find`.
-    """
-    left, parts = Apart(view, job), list[Lease]()
-    for component in components_of(view, job):
-        lease = find(left.view, component)
-        if lease is None:
-            return parts, left.view, component
-        left.hold(lease)
-        parts.append(lease)
-    return parts, left.view, -1
-
-
-def found_together(view: View, job: int, find: Callable[[View, int], Lease | None]) -> Lease | None:
-    """The lease of all components; ``None``: one of them has no place."""
-    parts, _, lacking_one = _before_lacking(view, job, find)
-    return together(job, parts) if lacking_one < 0 else None
-
-
-def why_not_together(
-    view: View, job: int, find: Callable[[View, int], Lease | None], why: Callable[[View, int], Reason | None]
-) -> Reason | None:  # fmt: skip
-    """Why the first component without a place has none; ``None``: all have one."""
-    _, left, component = _before_lacking(view, job, find)
-    reason = (why(left, component) or Reason(Code.NOT_YET)) if component >= 0 else None
-    return reason and reason._replace(what=f"{reason.what}, component {view.job(component).id}".strip())
-
-
-def kind_together(view: View, job: int, kind: Callable[[View, int], object]) -> object:
-    """What decides whether a job has a place: the kinds of its components."""
-    left = Apart(view, job)
-    return tuple(kind(left.view, component) for component in components_of(view, job))
-
-
-def lacking_of(view: View, job: int) -> Reason | None:
-    """What a job, or one of its components, lacks wherever it runs; ``None``: nothing."""
-    left = Apart(view, job).view if components_of(view, job) else view
-    found = (claiming(left, one) for one in components_of(view, job) or (job,))
-    return next((reason for claims in found if claims is not None and (reason := claims.lacks())), None)

@@ -18,8 +18,14 @@ from unrack.policy.discipline.walk import REFUSED
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, learns_of, reads_of
 from unrack.policy.own.answers import checked_lease
-from unrack.policy.placement.alone import components_of, found_together, why_not_together
-from unrack.policy.placement.claiming import Claiming, claiming, claims_asked, ways
+from unrack.policy.placement.claiming import (
+    Claiming,
+    claiming,
+    claims_asked,
+    found_together,
+    ways,
+    why_not_together,
+)
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import FITS, LentMemory, LocalMemory
 from unrack.policy.placement.mixed import Mixed, MixedNotes
@@ -60,7 +66,7 @@ class OnNodes(Mixed):
 
     def find(self, view: View, notes: MixedNotes, job: int, now: int) -> Lease | None:
         """A lease on the nodes that the function chooses; ``None``: it finds none, or too little else is free there."""
-        if components_of(view, job):
+        if job in view.components.of:
             return found_together(view, job, lambda left, one: self.find(left, notes, one, now))
         chosen = self._chosen(view, notes, job, now)
         return None if chosen is None else self.on(view, notes, job, now, chosen)
@@ -94,7 +100,7 @@ class OnNodes(Mixed):
 
     def why(self, view: View, notes: MixedNotes, job: int, now: int) -> Reason | None:
         """The function finds no nodes, or what the job asks for beside them is not free."""
-        if components_of(view, job):
+        if job in view.components.of:
             return why_not_together(
                 view, job, lambda left, one: self.find(left, notes, one, now),
                 lambda left, one: self.why(left, notes, one, now),
@@ -235,11 +241,6 @@ class AnyResource:
             limits = self.memory.may_lend(view.cluster)
         return self.nodes == "whole", self.place, lends or chooses, lends, limits
 
-    def outgrown(self, view: View, plan: Any) -> bool:
-        """Whether a job has come for which a plan, or what a pass knows, is too coarse."""
-        since = plan.known
-        return plan.too_coarse(view) or (self.lends and not plan.lends and self.borrows(view, since))
-
     @cached_property
     def _counts_nodes(self) -> bool:
         return (self.place in FITS or callable(self.place)) and isinstance(self.memory, LocalMemory)
@@ -249,4 +250,4 @@ def more_asked(view: View) -> bool:
     """Whether a job in the system asks for pooled devices or something of resources, or there are components."""
     devices = view.columns.devices
     asked = devices is not None and bool(devices.columns.asked.any())
-    return asked or claims_asked(view) or bool(view.columns.components.of)
+    return asked or claims_asked(view) or bool(view.components.of)

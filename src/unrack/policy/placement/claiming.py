@@ -1,19 +1,26 @@
-"""What a job finds of the places of resources while its tasks are placed one after the other."""
+"""What a job finds of the places of resources while its tasks are placed one after the other.
+
+Where the components of a heterogeneous job go: one after the other, each on what those before it leave.
+
+They choose in their order in the trace. One that has no place leaves the job without one: all start together, or none.
+Any placement chooses for a component as for a job by itself, now and for times to come.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import ClaimReader
 from unrack.ledger.columns import CPU, MEM
-from unrack.ledger.lease import NODES, TASKS, Lease, Share, attached, nodes_of, summed
+from unrack.ledger.lease import NODES, TASKS, Lease, Share, attached, nodes_of, summed, together
 from unrack.reasons import Code, Reason
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
 from unrack.sealed import sealed
 from unrack.view import View
+from unrack.view.draft import Apart
 from unrack.view.windows import beside_kept, kept_from
 from unrack.workload.job import CORES, ESTIMATE
 from unrack.workload.job import TASKS as ALL_TASKS
@@ -168,7 +175,7 @@ def claims_anywhere(view: View, job: int, whole: bool = False) -> Ints | None:
 
     ``whole``: it has nodes to itself, and their own memory.
     """
-    seen, components = view.columns.claimed, view.columns.components
+    seen, components = view.columns.claimed, view.components
     if seen is None or not seen.asks(job):
         return NO_CLAIMS
     if job in components.of:
@@ -189,7 +196,7 @@ def nodes_of_its_own(view: View, job: int) -> int:
 
 def claims_at_least(view: View, job: int) -> Ints:
     """int64[claims, 2]: what a job claims at least, wherever it runs."""
-    seen, components = view.columns.claimed, view.columns.components
+    seen, components = view.columns.claimed, view.components
     if seen is None or not seen.asks(job):
         return NO_CLAIMS
     rows = components.of.get(job, (job,))
@@ -201,3 +208,47 @@ def claims_asked(view: View) -> bool:
     """Whether a job in the system asks for anything of resources."""
     seen = view.columns.claimed
     return seen is not None and seen.asking
+
+
+def _before_lacking(view: View, job: int, find: Callable[[View, int], Lease | None]) -> tuple[list[Lease], View, int]:
+    """The leases of the components before the first without a place, what they leave, and that one; -1: all have one.
+
+    ``find``: the lease of one on what is free, as of :meth:`unrack.policy.placement.contract.Placement.find`.
+    """
+    left, parts = Apart(view, job), list[Lease]()
+    for component in view.components.of[job]:
+        lease = find(left.view, component)
+        if lease is None:
+            return parts, left.view, component
+        left.hold(lease)
+        parts.append(lease)
+    return parts, left.view, -1
+
+
+def found_together(view: View, job: int, find: Callable[[View, int], Lease | None]) -> Lease | None:
+    """The lease of all components; ``None``: one of them has no place."""
+    parts, _, lacking_one = _before_lacking(view, job, find)
+    return together(job, parts) if lacking_one < 0 else None
+
+
+def why_not_together(
+    view: View, job: int, find: Callable[[View, int], Lease | None], why: Callable[[View, int], Reason | None]
+) -> Reason | None:  # fmt: skip
+    """Why the first component without a place has none; ``None``: all have one."""
+    _, left, component = _before_lacking(view, job, find)
+    reason = (why(left, component) or Reason(Code.NOT_YET)) if component >= 0 else None
+    return reason and reason._replace(what=f"{reason.what}, component {view.job(component).id}".strip())
+
+
+def kind_together(view: View, job: int, kind: Callable[[View, int], object]) -> object:
+    """What decides whether a job has a place: the kinds of its components."""
+    left = Apart(view, job)
+    return tuple(kind(left.view, component) for component in view.components.of[job])
+
+
+def lacking_of(view: View, job: int) -> Reason | None:
+    """What a job, or one of its components, lacks wherever it runs; ``None``: nothing."""
+    components = view.components.of.get(job, ())
+    left = Apart(view, job).view if components else view
+    found = (claiming(left, one) for one in components or (job,))
+    return next((reason for claims in found if claims is not None and (reason := claims.lacks())), None)

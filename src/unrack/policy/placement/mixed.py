@@ -9,27 +9,33 @@ that are without go elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from unrack.ledger.lease import NODES, Lease, Loan, Share, in_runs, nodes_of
+from unrack.ledger.lease import NODES, Lease, Loan, Share, in_runs, joined, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.policy.discipline.walk import REFUSED
-from unrack.policy.gpus.place_kernel import GpuRoom as GpuRoom
+from unrack.policy.gpus.place_kernel import GpuRoom
 from unrack.policy.gpus.rule import GpuRule
-from unrack.policy.placement.alone import Alone, components_of, found_together, kind_together, why_not_together
-from unrack.policy.placement.claiming import Claiming, claiming, ways
+from unrack.policy.placement.alone import Alone
+from unrack.policy.placement.claiming import (
+    Claiming,
+    claiming,
+    found_together,
+    kind_together,
+    ways,
+    why_not_together,
+)
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, fill, on_one_node, room_on
-from unrack.policy.pools.lookahead import Lookahead, Urgency
 from unrack.policy.pools.place_kernel import NO_CORES, RANDOM_FIT, close_unserved
 from unrack.policy.pools.pool_notes import PoolNotes
 from unrack.policy.pools.pool_placement import NAMES, RULES, Taking
-from unrack.policy.pools.pool_policy import Pooled
+from unrack.policy.pools.pool_policy import Lookahead, Pooled, Urgency
 from unrack.policy.tiers.cluster_kernel import Clusters, server_asks
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed
@@ -93,7 +99,7 @@ class Mixed:
         if view.cores_asked(job) > view.free_cores:
             return None
         notes.pools.refused = 0
-        if components_of(view, job):
+        if job in view.components.of:
             return found_together(view, job, lambda left, one: self.find(left, notes, one, now))
         if self._by_gpus(view, notes, job):
             assert self.gpus is not None
@@ -145,7 +151,7 @@ class Mixed:
 
     def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
-        if components_of(view, job):
+        if job in view.components.of:
             return kind_together(view, job, lambda left, one: self.kind(left, notes, one))
         if self._by_gpus(view, notes, job):
             assert self.gpus is not None
@@ -162,7 +168,7 @@ class Mixed:
 
     def in_kernel(self, view: View, notes: MixedNotes, job: int) -> bool:
         """Whether a task alone is placed by the rule for pools, which does not draw."""
-        alone = self._plain and view.asks[TASKS, job] == 1 and not components_of(view, job)
+        alone = self._plain and view.asks[TASKS, job] == 1 and job not in view.components.of
         if not alone or self._by_gpus(view, notes, job) or claiming(view, job) is not None:
             return False
         return self.place in OF_DEVICES and self._by_pools(view, job)
@@ -186,7 +192,7 @@ class Mixed:
         if self.gpus is not None and self.gpus.postpone:
             return self.gpus.opens_us(view, jobs, now)
         pools, pooled, tasks = self._ready(view, notes), self.pooled, view.asks[TASKS]
-        jobs = pooled.freest(view, pools, [job for job in jobs if not components_of(view, job)], now)
+        jobs = pooled.freest(view, pools, [job for job in jobs if job not in view.components.of], now)
         alike = [job for job in jobs if self._plain and tasks[job] == 1 and claiming(view, job) is None]
         first = pooled.opens_us(view, pools, np.array(alike, np.int64), pools.rule, now)
         for job in (job for job in jobs if job not in alike):
@@ -207,7 +213,7 @@ class Mixed:
 
     def why(self, view: View, notes: MixedNotes, job: int, now: int) -> Reason | None:
         """What there is too little of."""
-        if components_of(view, job):
+        if job in view.components.of:
             return why_not_together(
                 view, job, lambda left, one: self.find(left, notes, one, now),
                 lambda left, one: self.why(left, notes, one, now),
@@ -388,12 +394,3 @@ class Mixed:
         borrowed = joined(loans[node] for node in nodes)
         lease = Lease.on(job, nodes, [tasks[node] for node in nodes], own, [mb[node] for node in nodes], borrowed)
         return lease._replace(rows=in_runs(lease.rows), shares=shares)
-
-
-def joined(loans: Iterator[tuple[Loan, ...]]) -> list[Loan]:
-    """One loan for each pair of nodes, in order."""
-    mb: dict[tuple[int, int], int] = {}
-    for some in loans:
-        for loan in some:
-            mb[loan.node, loan.lender] = mb.get((loan.node, loan.lender), 0) + loan.mb
-    return [Loan(node, lender, amount) for (node, lender), amount in mb.items()]

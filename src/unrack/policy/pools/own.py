@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from unrack.ledger.candidate import Candidate
 from unrack.ledger.lease import Lease
-from unrack.policy.around.around import said_by_members
+from unrack.policy.around import said_by_members
 from unrack.policy.contract import Decision, Estimates, Start, Traits
 from unrack.policy.orders import Noted, Order, in_order
 from unrack.policy.own.answers import checked_lease

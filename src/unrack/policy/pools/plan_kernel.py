@@ -46,7 +46,6 @@ from unrack.ledger.devices.playing import LAST as LAST_SHARE
 from unrack.ledger.devices.playing import LAST_DEVICE as LAST_OF
 from unrack.ledger.devices.sharing import ROOM, TAKEN
 from unrack.ledger.lease import BORROWER, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.policy.columns import gang_of
 from unrack.policy.discipline.skyline.columns import (
     AT,
     BOOKED,
@@ -68,7 +67,7 @@ from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.policy.discipline.skyline.steps import Slots, lent_by
 from unrack.policy.lending.answers import write
 from unrack.policy.lending.lease_kernel import Asker, Leases, place_job
-from unrack.policy.placement.node_kernel import add_node
+from unrack.policy.placement.node_kernel import add_node, gang_of
 from unrack.policy.pools.place_kernel import DEVICES as SIZE
 from unrack.policy.pools.place_kernel import (
     FIRST_DEVICE,

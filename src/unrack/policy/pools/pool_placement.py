@@ -16,9 +16,8 @@ from unrack.ledger.devices.state import members
 from unrack.ledger.lease import NO_LOANS, Lease, Share
 from unrack.policy.discipline.walk import CLOSED
 from unrack.policy.placement.claiming import Claiming, claiming, ways
-from unrack.policy.pools.lookahead_kernel import Ahead
+from unrack.policy.pools.lookahead_kernel import Ahead, pass_over
 from unrack.policy.pools.opening_kernel import closed_until, opening
-from unrack.policy.pools.pass_kernel import pass_over
 from unrack.policy.pools.place_kernel import (
     FIRST_DEVICE,
     HARMFUL,

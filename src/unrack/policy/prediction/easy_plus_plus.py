@@ -83,10 +83,6 @@ class OnForecast(Choices):
     timeless = False  # what the function looks at is not known
     detaches = False
 
-    def kind(self, job: int) -> object:
-        """Itself."""
-        return job
-
     def rule(self) -> str:
         """Of no interest."""
         return ""
@@ -190,8 +186,6 @@ class EasyPlusPlus:
         forecast = memory.forecast
         update(view, forecast, now, self._once, self._rule)
         memory.note_jobs(view)
-        memory.alike = memory.counts_cores(view)
-        memory.complete = memory.alike and is_fixed(self.backfill_order)
         jobs, seen = view.queue.copy(), expecting(view, forecast)
         if self.backfill_order == "sjf" and not memory.chosen:
             second = forecast.asks[ESTIMATE].take(jobs).argsort(kind="stable") if len(jobs) > 2 else NO_SECOND
@@ -207,6 +201,7 @@ class EasyPlusPlus:
             return OnForecast(self.place, seen, now)
 
         starts = memory.pass_over(seen, jobs, second, now, self._passes, choices)
+        memory.complete = memory.alike and is_fixed(self.backfill_order)
         memory.first_us = int(forecast.running[0, 0]) if forecast.count else NEVER_US
         memory.corrected_us = forecast.next_us
         for start in starts:

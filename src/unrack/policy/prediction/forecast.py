@@ -33,7 +33,7 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_US, ENDS_US, OF_JOB, grown, room_for
 from unrack.ledger.jobs import Runs
-from unrack.policy.columns import LedgerColumns, columns_of
+from unrack.policy.placement.node_kernel import LedgerColumns, columns_of
 from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
 

@@ -218,7 +218,6 @@ class Look:
         self.ahead += [(job, rights) for job in rest]
 
     def _ledger(self) -> View:
-        """What the ledger will be like."""
         if self.base is None:
             self.base = Draft(self.view, self.now)
             for start in self.starts.values():

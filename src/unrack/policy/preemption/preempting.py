@@ -21,13 +21,12 @@ import numpy as np
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
-from unrack.ledger.promises import Promises
-from unrack.policy.around.around import AroundAnother, anew, decided, innermost, queue_of, traits_of, without
+from unrack.ledger.jobs import Promises
+from unrack.policy.around import AroundAnother, Rounds, anew, decided, innermost, queue_of, traits_of, without
 from unrack.policy.contract import Decision, Policy, Reject, Requeue, Resume, Start, Suspend
 from unrack.policy.preemption.look import SUSPEND, Look, PreemptionNotes, going_on, kept_for
 from unrack.policy.preemption.victims import classes_of, fits, with_components
 from unrack.policy.provisioning.dynamic import Dynamic
-from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.sizing import Sizing
 from unrack.reasons import Reason
 from unrack.resources.site.installed import Site
@@ -69,7 +68,7 @@ class Preempting(AroundAnother):
         """A running job is taken to have started when its booked end says."""
         site = site_of(view.cluster) if self.on else None
         ranks = None if site is None or site.ranks is None else with_components(view, site.ranks)
-        return PreemptionNotes(self.inner.begin(view), ranks, _started(view), ranked=len(view.columns.components.of))
+        return PreemptionNotes(self.inner.begin(view), ranks, _started(view), ranked=len(view.components.of))
 
     def promised(self, view: View, memory: PreemptionNotes) -> Promises:
         """As the policy inside says; it has promised nothing to jobs that were just stopped."""
@@ -102,7 +101,7 @@ class Preempting(AroundAnother):
         decisions, memory.inner = decided(self.inner, seen, memory.inner, now)
         plan = decisions
         if memory.ranks is not None and (site := site_of(view.cluster)) is not None:
-            together = len(view.columns.components.of)
+            together = len(view.components.of)
             if together != memory.ranked or (site.ranks is not None and site.ranks.of is not memory.ranks.of):
                 # a job that came alone may be of a class that there was not
                 memory.ranks, memory.ranked = with_components(view, site.ranks or memory.ranks), together

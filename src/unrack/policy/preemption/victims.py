@@ -10,7 +10,7 @@ import numpy as np
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import LENDER, Lease
-from unrack.policy.around.around import steps_of
+from unrack.policy.around import steps_of
 from unrack.policy.contract import Policy, Start
 from unrack.resources.places import PLACE
 from unrack.resources.site.installed import QUANTITIES, WHERE
@@ -135,7 +135,7 @@ def _own_classes(view: View, ranks: Ranks, jobs: Ints) -> Ints:
 
 def with_components(view: View, ranks: Ranks) -> Ranks:
     """With the classes of the heterogeneous jobs that are known."""
-    components = view.columns.components.of
+    components = view.components.of
     if not components:
         return ranks
     rows = np.array([row for own in components.values() for row in own], np.int64)

@@ -34,9 +34,9 @@ from unrack.policy.priority.multifactor import (
     priorities,
 )
 from unrack.policy.priority.tree import ROOT, Associations, associations, from_columns
+from unrack.resources.site.features import Whose
 from unrack.resources.site.installed import Site
 from unrack.resources.site.keys import AccountFile, PriorityFile, SiteFile
-from unrack.resources.site.wheres import Whose
 from unrack.view import View
 from unrack.workload.job import ESTIMATE
 
@@ -142,7 +142,7 @@ class Rules:
 
         A PolicyError if the cluster does not have that kind.
         """
-        of, found = view.columns.components, np.zeros(len(jobs), np.int64)
+        of, found = view.components, np.zeros(len(jobs), np.int64)
         if not of.of:
             return self._asked(view, kind, jobs, view.asks[:, jobs])
         rows, at = of.spread(jobs)
@@ -263,7 +263,6 @@ class Standing:
         self.ended += int(np.searchsorted(ends_us, at_us, side="right"))
 
     def _share(self) -> None:
-        """The factors of what was used."""
         tree, table = self.members.tree, self.rules.table
         self.used = grown(self.used, len(tree.name))
         if not table.fair_share:

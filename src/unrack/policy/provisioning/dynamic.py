@@ -26,11 +26,11 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.state import FINISHED
-from unrack.policy.around.around import AroundAnother, anew, traits_of
-from unrack.policy.columns import columns_of
+from unrack.policy.around import AroundAnother, anew, traits_of
 from unrack.policy.contract import Ability, Decision, Hold, Policy, Requeue, Resize, Start, Traits, Used
 from unrack.policy.lending.lender_cost import LendingRule, LendingTerms, Scratch, grouped, make_terms
 from unrack.policy.parameters import Parameter, count, duration, number, one_of, yes
+from unrack.policy.placement.node_kernel import columns_of
 from unrack.policy.provisioning.resize_kernel import LACKS, Wanted, resize
 from unrack.reasons import Code, Reason
 from unrack.units import SECOND_US

@@ -16,11 +16,10 @@ from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import zeros
 from unrack.ledger.columns import FIRST_ROW, MEM, ROW_COUNT
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF, MemoryUse, loan_count, peak_on
-from unrack.policy.columns import LedgerColumns
+from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse, loan_count, peak_on
 from unrack.policy.lending.lease_kernel import asker_of, borrow
 from unrack.policy.lending.lender_cost import LendingTerms
-from unrack.policy.placement.node_kernel import add_node
+from unrack.policy.placement.node_kernel import LedgerColumns, add_node
 
 AS_IT_WAS, CHANGED, LACKS = 0, 1, 2
 """What becomes of a job: CHANGED + LACKS: it gave something back on one node, and lacks something on another."""

@@ -33,14 +33,12 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
 from unrack.kernels.arrays import Bools
-from unrack.ledger.changing.sizes import Sizes
-from unrack.ledger.promises import Promises
-from unrack.policy.around.around import AroundAnother, anew, decided, heads_of, innermost, queue_of, traits_of, without
+from unrack.ledger.jobs import Promises
+from unrack.ledger.lease import Sizes
+from unrack.policy.around import AroundAnother, Rounds, anew, decided, heads_of, innermost, queue_of, traits_of, without
 from unrack.policy.contract import Decision, Policy, Reshape, Resize, Start
-from unrack.policy.discipline.conservative import Conservative
+from unrack.policy.discipline.reservations import Conservative, SlurmLike
 from unrack.policy.discipline.skyline.columns import met
-from unrack.policy.discipline.slurm_like import SlurmLike
-from unrack.policy.rounds import Rounds
 from unrack.policy.sizing.resizing import Openings, Scene, Trial, grown, shrunk, stirred
 from unrack.resources.places import is_resource
 from unrack.resources.power.resource import Power

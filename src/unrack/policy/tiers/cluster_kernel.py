@@ -1,7 +1,7 @@
 """Compiled: the cluster of pools for a server, and how much memory it has of each pool there.
 
 Every cluster is looked at, on what the ledger has free: O(clusters x pools of one) a server, and one split at the
-lowest price (:mod:`unrack.solver.servers.split`).
+lowest price (:mod:`unrack.solver.servers`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from unrack.jit import compiled, inlined, melted
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB
-from unrack.policy.columns import gang_of
 from unrack.policy.discipline.heads_kernel import PassRule, lacking
 from unrack.policy.discipline.queue_kernel import passed
 from unrack.policy.discipline.skyline.columns import CHOOSE, CLAIMED, LENT, STARTS
@@ -22,9 +21,9 @@ from unrack.policy.discipline.skyline.steps import usable
 from unrack.policy.discipline.walk import ASKING, CLAIMS, CLAIMS_FOUND, FOUND, HELD_US, LOOK, PLACED, ROWS, STAGE
 from unrack.policy.lending.answers import write
 from unrack.policy.lending.lease_kernel import Leases
-from unrack.policy.placement.node_kernel import add_node
+from unrack.policy.placement.node_kernel import add_node, gang_of
 from unrack.sealed import shown
-from unrack.solver.servers.split import cheapest, least_weight
+from unrack.solver.servers import cheapest, least_weight
 from unrack.view import View
 from unrack.workload.tier_asks import NO_CEILING
 

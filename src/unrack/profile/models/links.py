@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from unrack.profile.axes.network import NetworkFile
 from unrack.profile.profile import Profile
-from unrack.resources.links.profiles import COLUMNS
+from unrack.resources.links.resource import COLUMNS
 
 
 def link_files(profiles: Sequence[Profile]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape, unescape
 from typing import NamedTuple
 
-from unrack.policy.rounds import NetworkStory, RoundStory
+from unrack.policy.around import NetworkStory, RoundStory
 from unrack.report.pictures.shortened import Box, Drawing, DrawnArc, shortened
 from unrack.units import SECOND_US
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from unrack.policy.rounds import Arc, NetworkStory
+from unrack.policy.around import Arc, NetworkStory
 
 MOST = 40
 """Boxes in a column; the last stands for all that are left out."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from unrack.cluster.tiers.tier import Tiers, installed_mb, names_of_clusters
+from unrack.cluster.tiers import Tiers, installed_mb, names_of_clusters
 from unrack.kernels.arrays import Floats
 from unrack.plots.series import bin_edges, binned_mean, rounded, six_digits
 from unrack.report.charts.chart import MOST_POLICIES, Chart, Lines, span_axis, time_charts

@@ -12,9 +12,8 @@ from pydantic import Field, TypeAdapter, model_validator
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import Names, Strict, validated
+from unrack.resources.checked import Names, Strict, ranges, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, no_room
-from unrack.resources.numbers import ranges
 from unrack.resources.use import Kept, Measured, Metric, Table, use_of, use_tables
 from unrack.units import quantity
 

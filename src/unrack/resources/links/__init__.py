@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unrack.public import lazily
+from unrack.extras import lazily
 
 if TYPE_CHECKING:
-    from unrack.resources.links.profiles import RODINIA as RODINIA
-    from unrack.resources.links.profiles import Profiles as Profiles
+    from unrack.resources.links.resource import RODINIA as RODINIA
+    from unrack.resources.links.resource import Profiles as Profiles
 else:
     __all__, __getattr__, __dir__ = lazily(__name__)

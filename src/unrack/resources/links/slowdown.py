@@ -14,7 +14,7 @@ from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
-from unrack.resources.links.links import Links
+from unrack.resources.links.resource import Links
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
 from unrack.workload.job import JobTable

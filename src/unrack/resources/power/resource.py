@@ -19,16 +19,13 @@ from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import Strict, validated
+from unrack.resources.checked import NOBODY, Recurring, Strict, Time, ranges, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, Place, Usual, UsualResource, Window
-from unrack.resources.numbers import NOBODY, ranges
-from unrack.resources.recurring import Recurring, Time
 from unrack.resources.use import COLOURS, Kept, Table, mean_share, picture, rows_by_policy
 from unrack.units import amount_of, milliwatts
 
 
 def _watts(mw: int | None) -> float | None:
-    """As it is read again."""
     return None if mw is None else mw / 1000
 
 
@@ -146,7 +143,6 @@ class Power(Usual):
         self.delay_us = 0 if off is None else off.shutdown + off.boot
 
     def _left(self, cap: int, where: str) -> int:
-        """What a cap leaves to jobs, mW."""
         standing = int(self._standing().sum())
         if cap - standing < 1000:
             want = f"more than the {-(-standing // 1000)} W that all nodes draw without a job"
@@ -224,7 +220,6 @@ def _draws(file: DrawFile, cores: Ints) -> Ints:
 
 
 def _whole(mw: int) -> int:
-    """Watts, rounded up."""
     return -(-mw // 1000)
 
 

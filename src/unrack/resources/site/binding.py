@@ -9,14 +9,12 @@ import numpy as np
 
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools
+from unrack.resources.checked import Recurring
 from unrack.resources.contract import Place
-from unrack.resources.recurring import Recurring
-from unrack.resources.site.features import features_in, ways_of
+from unrack.resources.site.features import Counts, Said, Where, Whose, features_in, listed, ways_of
 from unrack.resources.site.installed import Site
 from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile, ReservationFile
-from unrack.resources.site.open_limits import OpenLimit, nearest
-from unrack.resources.site.quotas import Quota
-from unrack.resources.site.wheres import Counts, Said, Where, Whose, listed
+from unrack.resources.site.quotas import OpenLimit, Quota, nearest
 from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"
@@ -291,7 +289,6 @@ class Binding:
         return [*found, ("the site", Bounded(name="site", limits=self.site.file.limits))]
 
     def _lineage(self, account: str) -> list[str]:
-        """An account and those above it."""
         found = [account] if account else []
         while found and found[-1] in self.accounts and (parent := self.accounts[found[-1]].parent):
             found.append(parent)
@@ -355,7 +352,6 @@ class Binding:
         return int(said.totals[measure][job]) if measure in said.totals else 0
 
     def _rules_on(self, user: str, account: str, qos: str, partitions: tuple[str, ...]) -> list[OpenLimit]:
-        """The limits that a job counts for."""
         *own, (_, everywhere) = self._bounds_of(user, account, qos)
         rules = [OpenLimit(limit, "site") for limit in everywhere.limits]
         for name in partitions:

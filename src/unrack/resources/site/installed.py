@@ -15,17 +15,26 @@ import numpy as np
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import validated
+from unrack.resources.checked import ranges, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, no_room
-from unrack.resources.numbers import ranges
-from unrack.resources.site.features import Way, any_will_do, open_next, still_wanted, ways_of
+from unrack.resources.site.features import (
+    Counts,
+    Way,
+    Where,
+    Whose,
+    any_will_do,
+    open_next,
+    own_of,
+    still_wanted,
+    ways_of,
+    where_of,
+    words,
+)
 from unrack.resources.site.kept import INSIDE, OUTSIDE, amounts_of, keeps_of, windows_of
 from unrack.resources.site.keys import SiteFile
-from unrack.resources.site.open_limits import places_of
-from unrack.resources.site.quotas import Nominal, Quota, quotas_of
+from unrack.resources.site.quotas import Nominal, Quota, places_of, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
 from unrack.resources.site.reserved_cores import by_cores, by_node, claimed_of, cores_of, open_of, room_of
-from unrack.resources.site.wheres import Counts, Where, Whose, own_of, where_of, words
 
 WHERE, COUNTS, WHOSE = range(3)
 QUANTITIES = ("where", "counts", "whose")

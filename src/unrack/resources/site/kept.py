@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.kernels.arrays import Bools
+from unrack.resources.checked import NOBODY
 from unrack.resources.contract import Nodes, Place, Window
-from unrack.resources.numbers import NOBODY
 from unrack.resources.site.keys import ReservationFile, SiteFile
 
 MOST_SETS = 64

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from unrack.resources.checked import Names, Strict, parted
-from unrack.resources.recurring import Recurring, Time
+from unrack.resources.checked import Names, Recurring, Strict, Time, parted
 from unrack.resources.site.features import features_in
 from unrack.units import DAY_US, memory_mb, quantity
 

@@ -8,8 +8,7 @@ from typing import Any
 from unrack.resources.contract import Installed, Nodes, UsualResource
 from unrack.resources.site.installed import Site
 from unrack.resources.site.told.limits import limit_tables
-from unrack.resources.site.told.partitions import account_tables, partition_tables
-from unrack.resources.site.told.queues import queue_tables
+from unrack.resources.site.told.partitions import account_tables, partition_tables, queue_tables
 from unrack.resources.use import Kept, Table
 
 

@@ -10,14 +10,14 @@ from unrack.core import Core
 from unrack.kernels.arrays import Ints
 from unrack.ledger.claims import Claimed
 from unrack.ledger.columns import ASKED_TASKS
-from unrack.policy.discipline.conservative import Conservative
 from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
+from unrack.policy.discipline.reservations import Conservative
 from unrack.policy.discipline.skyline.columns import Wants
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.orders import is_fixed
 from unrack.policy.placement.lent_memory import FITS, LocalMemory
 from unrack.resources.places import NO_CLAIMS
-from unrack.sim.compiled.planned_stretch import PlannedStretch
+from unrack.sim.compiled.planned import PlannedStretch
 from unrack.sim.compiled.stretch import Stretch
 
 if TYPE_CHECKING:

@@ -72,8 +72,9 @@ from unrack.sim.compiled.columns import (
     PlanTerms,
     RunConstants,
     World,
+    drop_first,
+    push,
 )
-from unrack.sim.compiled.heap import drop_first, push
 from unrack.units import NEVER_US
 
 nothing_new_here = inlined(nothing_new)

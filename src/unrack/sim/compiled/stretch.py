@@ -10,6 +10,7 @@ import numpy as np
 
 from unrack.events import BOOKED, FINISH, LATE_FINISH
 from unrack.kernels.arrays import Ints
+from unrack.ledger.claims import Components
 from unrack.ledger.copies.seen import Seen
 from unrack.ledger.leases import Extra
 from unrack.ledger.nodes import whole_summary
@@ -97,6 +98,7 @@ class AllJobs(NamedTuple):
     priority: Ints
     deadline_us: Ints
     columns: Seen
+    components: Components
 
 
 def ranks(order: str | Order | None, kernel: Kernel) -> Ints:
@@ -105,7 +107,7 @@ def ranks(order: str | Order | None, kernel: Kernel) -> Ints:
         return np.empty(0, np.int64)
     jobs, count = kernel.jobs, len(kernel.jobs)
     state = kernel.core.state
-    view = AllJobs(state.asks, jobs.submit_us, jobs.priority, jobs.deadline_us, state.seen)
+    view = AllJobs(state.asks, jobs.submit_us, jobs.priority, jobs.deadline_us, state.seen, state.components)
     rank: Ints = np.empty(count, np.int64)
     rank[ORDERS[order].order(cast("View", view), np.arange(count), 0)] = np.arange(count)
     return rank

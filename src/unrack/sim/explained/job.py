@@ -8,24 +8,22 @@ from typing import Any
 import numpy as np
 
 from unrack.cluster.spec import Cluster
-from unrack.cluster.tiers.tier import LOCAL
+from unrack.cluster.tiers import LOCAL
 from unrack.core import Core
 from unrack.errors import InputError, PolicyError
 from unrack.facts import some
 from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.state import HELD, QUEUED
-from unrack.policy.around.around import told_rounds
+from unrack.policy.around import RoundStory, told_rounds
 from unrack.policy.contract import Policy
 from unrack.policy.discipline.list_scheduler import short_of
-from unrack.policy.rounds import RoundStory
 from unrack.reasons import Code, Reason
 from unrack.sim.explained.waits import Waits
 from unrack.sim.faults import held_elsewhere
-from unrack.sim.guard import PolicyAtWork
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import OUTCOME_NAMES, Extension, MemoryStop, Preemption
 from unrack.sim.simulate import prepared
-from unrack.sim.world import NOTHING_SPECIAL, World
+from unrack.sim.world import NOTHING_SPECIAL, PolicyAtWork, World
 from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import Job, JobTable
@@ -104,7 +102,7 @@ class Watch:
             return
         reason = self.waits.held(self.job, now) if held else self.core.why(self.job, now)
         room = not held and not self.devices and reason.code != Code.LIMIT
-        room = room and self.job not in view.columns.components.of
+        room = room and self.job not in view.components.of
         reason = self.waits.in_words(self.job, reason)
         if self.room_us is None and room and short_of(view, self.job, self.whole) is None:
             self.room_us = now

@@ -10,7 +10,7 @@ import polars as pl
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.ledger.lease import CORES, FIRST, LENDER, NODES
 from unrack.ledger.state import Status
-from unrack.policy.rounds import UNIT, RoundCount
+from unrack.policy.around import UNIT, RoundCount
 from unrack.resources.places import is_resource
 from unrack.sim.frames.held import tasks_held
 from unrack.sim.log import RunLog
@@ -275,7 +275,7 @@ def limit_columns(log: RunLog) -> list[pl.Series]:
 
 
 def rounds_frame(counts: Ints | None) -> pl.DataFrame:
-    """One row a round, in order; ``counts`` (int64[rounds, 7]) as of :class:`unrack.policy.rounds.RoundCount`.
+    """One row a round, in order; ``counts`` (int64[rounds, 7]) as of :class:`unrack.policy.around.RoundCount`.
 
     Columns: time_s, jobs, tried, placed, left, networks, cost_placed, cost_waiting.
     """

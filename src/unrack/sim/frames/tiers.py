@@ -16,14 +16,13 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from unrack.cluster.tiers.tier import LOCAL, Tiers
+from unrack.cluster.tiers import LOCAL, Tiers
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.ledger.lease import CORES as ROW_CORES
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.policy.tiers.supply import supply_of
+from unrack.policy.tiers.own_policy import supply_of
 from unrack.sim.log import RunLog
-from unrack.solver.servers.least_price import least_prices
-from unrack.solver.servers.problem import Asked, asked
+from unrack.solver.servers import Asked, asked, least_prices
 from unrack.steps import changed, each_of, summed_at
 from unrack.units import SECOND_US
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling

@@ -12,7 +12,7 @@ from unrack.errors import InputError, first_fault, got_and_want
 from unrack.events import LACK, MONITOR, Stuck
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease, loans_of
-from unrack.ledger.memory.use import Peaks, lacking_mb
+from unrack.ledger.memory_use import Peaks, lacking_mb
 from unrack.policy.contract import Hold, Resize, Used
 from unrack.reasons import Code, Reason
 from unrack.sim.recorder import MemoryStop

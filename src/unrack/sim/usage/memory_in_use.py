@@ -12,14 +12,14 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import FIRST_ROW, ROW_COUNT
 from unrack.ledger.lease import LOCAL_MB, NODES, TASKS
-from unrack.ledger.memory.use import AT, FOR, MB, NEXT_OF
+from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF
 from unrack.ledger.state import ClusterState
 from unrack.policy.contract import Used
 from unrack.units import SECOND_US
 from unrack.workload.usage.curves import WHOLE, UsageCurves, starts
 
 if TYPE_CHECKING:
-    from unrack.sim.work import Work
+    from unrack.sim.world import Work
 
 
 LOOK_US = 300 * SECOND_US

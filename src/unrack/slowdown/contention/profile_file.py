@@ -190,7 +190,6 @@ def _profiles(path: Path) -> Iterator[Profile]:
 
 
 def _curves(path: Path, known: set[int]) -> tuple[tuple[Curve, ...], tuple[int, ...]]:
-    """The curves of known applications, and the ids of the others that have some."""
     points: dict[tuple[int, int, bool, int, int], dict[float, tuple[int, float]]] = {}
     strangers: set[int] = set()
     for line, row in _rows(path, CURVE_COLUMNS, BARE_CURVE_COLUMNS):

@@ -22,7 +22,7 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Floats, Ints
 from unrack.kernels.structs import InKernels
 from unrack.ledger.lease import FIRST, LENDER, LOCAL_MB, NODES
-from unrack.ledger.memory.use import AT, FOR, IN_USE, JOB, NEXT_AT, NEXT_OF, MemoryUse
+from unrack.ledger.memory_use import AT, FOR, IN_USE, JOB, NEXT_AT, NEXT_OF, MemoryUse
 from unrack.ledger.state import RUNNING
 from unrack.slowdown.contention.columns import ContentionColumns, speed_of, traffic_of
 from unrack.slowdown.memory.settings import MemoryContention

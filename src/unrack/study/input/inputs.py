@@ -17,7 +17,7 @@ from unrack.cluster.presets import PRESETS
 from unrack.cluster.spec import Cluster
 from unrack.cluster.systems import MemorySystem
 from unrack.errors import ClusterError, InputError, PolicyError, StudyError, first_fault, got_and_want, nearest
-from unrack.plugins.file import is_file
+from unrack.plugins.code import is_file
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy, source_digest, with_name
 from unrack.policy.table import POLICIES, canonical, make_policy, split_policy

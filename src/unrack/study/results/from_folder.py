@@ -13,9 +13,9 @@ import polars as pl
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
 from unrack.metric.holdings import holdings
+from unrack.policy.around import RoundStory
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy
-from unrack.policy.rounds import RoundStory
 from unrack.policy.table import make_policy
 from unrack.resources.places import is_resource
 from unrack.sim.explained.job import Story, explain, explain_round

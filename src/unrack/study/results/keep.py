@@ -22,13 +22,13 @@ from unrack.cluster.pools.pool import Devices, Pool, no_devices
 from unrack.cluster.prices.bill import bill_of
 from unrack.cluster.prices.prices import Prices
 from unrack.cluster.spec import GROUPS, UNCOUNTED_MB, Cluster
-from unrack.cluster.tiers.tier import tiers_again, tiers_record
+from unrack.cluster.tiers import tiers_again, tiers_record
 from unrack.metric.table import METRICS
-from unrack.plugins.file import is_file
+from unrack.plugins.code import is_file
 from unrack.plugins.table import identity_of
 from unrack.policy.table import canonical
+from unrack.resources.checked import node_ids
 from unrack.resources.contract import Nodes
-from unrack.resources.numbers import node_ids
 from unrack.resources.places import built
 from unrack.sim.effect import notes_of, too_late
 from unrack.sim.result import Result

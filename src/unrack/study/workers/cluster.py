@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from unrack.errors import InputError, RunError
-from unrack.study.workers.contract import Answer, GoneError, Task, Tell
 from unrack.study.workers.here import answered, refused
-from unrack.study.workers.shared import Packed, Packer
+from unrack.study.workers.shared import Answer, GoneError, Packed, Packer, Task, Tell
 
 ADDRESS = re.compile(r"(?:[a-z]+://)?(?:\[(?P<v6>[0-9a-fA-F:]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>\d{1,5})")
 CONNECT_S = 10.0

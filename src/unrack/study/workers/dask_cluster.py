@@ -22,9 +22,8 @@ from unrack.study.workers.cluster import (
     stamp,
     stamp_there,
 )
-from unrack.study.workers.contract import COMPILES
 from unrack.study.workers.here import CancelledError
-from unrack.study.workers.shared import Packed
+from unrack.study.workers.shared import COMPILES, Packed
 
 OWN = {
     "distributed.scheduler.allowed-failures": 0,  # lost tasks come back here, where we give out their items one by one
@@ -109,7 +108,6 @@ class DaskWorkers(OnCluster):
                 self._client.cancel([task], force=True)
 
     def _share(self, contents: dict[str, bytes]) -> dict[str, Any]:
-        """Send inputs to all workers."""
         named = {f"{self._topic}-{key}": content for key, content in contents.items()}
         shared = self._client.scatter(named, broadcast=True, hash=False)
         return {name.rpartition("-")[2]: future for name, future in shared.items()}

@@ -8,8 +8,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from unrack.errors import InputError
-from unrack.study.workers.contract import Answer, Heard, Workers
-from unrack.study.workers.dispatch import answers
+from unrack.study.workers.shared import Answer, Heard, Workers, answers
 
 KINDS = ("processes", "dask", "ray")
 WANTED = "processes, dask or ray, the last two perhaps with an address: 'dask tcp://node1:8786'"
@@ -79,7 +78,7 @@ def _opened(on: On, count: int) -> Workers:
         from unrack.study.workers.here import Here
 
         return Here()
-    from unrack.study.workers.processes import Processes
+    from unrack.study.workers.here import Processes
 
     return Processes(count)
 

@@ -12,8 +12,7 @@ import polars as pl
 
 from unrack.cluster.formats.kubernetes_queues import GPUS, node_down
 from unrack.errors import InputError
-from unrack.kubernetes_text.asked import asked_by
-from unrack.kubernetes_text.objects import entries, inside, moment_s, objects, quantity, table
+from unrack.kubernetes_text import asked_by, entries, inside, moment_s, objects, quantity, table
 from unrack.workload.formats.intake import DEVICE, EXTRA, RUNNING, Tally, unheeded, workload
 from unrack.workload.formats.quantities import MOST, MOST_MB, asked_as, choice, shown, time_option_us
 from unrack.workload.formats.source import Source, load
@@ -40,10 +39,10 @@ def read_pods(
 ) -> Workload:
     """Read pods; each becomes a job of one task, and those that run are on their nodes from the start.
 
-    A pod asks for what :func:`unrack.kubernetes_text.asked.asked_by` says. Time 0 is the latest time in the file: pods
-    that have a node (they run, or are about to) are there then, and those that wait are submitted right after it (a µs
-    apart), in the order of their creation. Its namespace becomes the user, and its controller's name the app. Other
-    objects of the list, such as nodes, are passed over.
+    A pod asks for what :func:`unrack.kubernetes_text.asked_by` says. Time 0 is the latest time in the file:
+    pods that have a node (they run, or are about to) are there then, and those that wait are submitted right after it
+    (a µs apart), in the order of their creation. Its namespace becomes the user, and its controller's name the app.
+    Other objects of the list, such as nodes, are passed over.
 
     Parameters
     ----------

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 import polars as pl
 
 from unrack.errors import InputError
-from unrack.slurm_text.records import records
-from unrack.slurm_text.times import span_s
+from unrack.slurm_text.values import records, span_s
 from unrack.workload.formats.intake import Tally
 from unrack.workload.formats.quantities import time_option_us
 from unrack.workload.formats.source import load, text_bytes
 
 UNLIMITED = "7 d"
 """How long a job without a limit is taken to ask for by default."""
+
+
 _MOST_US = 2**52
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unrack.public import lazily
+from unrack.extras import lazily
 
 if TYPE_CHECKING:
     from unrack.resources.checked import Strict as Strict
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from unrack.workload.generate.distributions import numbers_from as numbers_from
     from unrack.workload.generate.distributions import pick as pick
     from unrack.workload.generate.distributions import upward as upward
+    from unrack.workload.generate.generator import GeneratorSpec as GeneratorSpec
     from unrack.workload.generate.memory import memory_by_size_mb as memory_by_size_mb
-    from unrack.workload.generate.spec import GeneratorSpec as GeneratorSpec
     from unrack.workload.tier_asks import BETWEEN as BETWEEN
     from unrack.workload.tier_asks import NO_CEILING as NO_CEILING
     from unrack.workload.tier_asks import TierAsks as TierAsks

@@ -1,29 +1,85 @@
-"""Synthetic workloads: arrivals, and weighted classes of jobs, from a seed."""
+"""Synthetic workloads: arrivals, and weighted classes of jobs, from a seed.
+
+What a synthetic workload is drawn from: classes of jobs, arrivals, and which jobs are urgent.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 import polars as pl
+from pydantic import Field, model_validator
 
 from unrack.errors import InputError
 from unrack.kernels.arrays import Ints
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
+from unrack.resources.checked import Strict
 from unrack.units import SECOND_US
 from unrack.workload.formats.quantities import MOST, MOST_MB
 from unrack.workload.formats.readers import as_workload
 from unrack.workload.formats.rules import Intake
-from unrack.workload.generate.arrivals import gap_s
+from unrack.workload.generate.arrivals import Arrivals, gap_s
 from unrack.workload.generate.batch.generator import generate_batch
-from unrack.workload.generate.batch.spec import BatchSpec
-from unrack.workload.generate.distributions import as_us, numbers_from, pick, upward
-from unrack.workload.generate.spec import GeneratorSpec
+from unrack.workload.generate.batch.model import BatchSpec
+from unrack.workload.generate.distributions import Distribution, Positive, as_us, numbers_from, pick, upward
 from unrack.workload.job import Workload, job_table
+
+_DeviceKey = Annotated[str, Field(pattern=r"^[A-Za-z][\w-]*\.[A-Za-z]\w*$")]
+Priority = Annotated[int, Field(ge=-(2**31), le=2**31)]
+
+
+class JobClass(Strict):
+    """A kind of job."""
+
+    name: str = "job"  # becomes the job's app
+    weight: Positive = 1  # how frequent it is, relative to the other classes
+    run_s: Distribution  # run time in s
+    # tasks, cores, memory_mb: tasks, and per task cores and MB; rounded up, tasks and cores to 1 or more
+    tasks: Distribution = Field(default=1, validate_default=True)
+    cores: Distribution = Field(default=1, validate_default=True)
+    memory_mb: Distribution = Field(default=0, validate_default=True)
+    # requested time over run time; below 1 counts as 1
+    request_factor: Distribution = Field(default=1, validate_default=True)
+    priority: Priority = 0  # of all jobs of the class
+    deadline_factor: Distribution | None = None  # (Deadline - submission) / run time; without it there is no deadline
+    # ``KIND.QUANTITY`` → amount per task, rounded up
+    devices: dict[_DeviceKey, Distribution] = Field(default_factory=dict)
+
+
+class Urgent(Strict):
+    """Jobs that are in a hurry, whichever class they are of."""
+
+    # of all jobs, 0 to 1: exactly round(share × jobs) jobs, chosen at random
+    share: Annotated[float, Field(ge=0, le=1)] = 0.2
+    priority: Priority = 1  # they get this priority …
+    # … and this (deadline - submission) / run time, in place of their class's
+    deadline_factor: Distribution = Field(default=1.2, validate_default=True)
+
+
+class GeneratorSpec(Strict):
+    """A synthetic workload."""
+
+    jobs: Annotated[int, Field(ge=1, le=100_000_000)]  # how many
+    # when they arrive (:mod:`unrack.workload.generate.arrivals`); the first job arrives after the first gap
+    arrivals: Arrivals
+    classes: Annotated[list[JobClass], Field(min_length=1)]  # one or more kinds of job
+    # each job belongs to one of so many users, all alike; 0 = none
+    users: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    urgent: Urgent | None = None  # some of the jobs have another priority and deadline
+
+    @model_validator(mode="before")
+    @classmethod
+    def _poisson_by_default(cls, value: Any) -> Any:
+        arrivals = value.get("arrivals") if isinstance(value, Mapping) else None
+        if isinstance(arrivals, Mapping) and "kind" not in arrivals:
+            kind = "fixed" if "gap_s" in arrivals else "poisson"
+            return {**value, "arrivals": {"kind": kind, **arrivals}}
+        return value
 
 
 class Generator(Protocol):
@@ -67,7 +123,7 @@ def generate(
     ----------
     spec
         What to draw; a mapping is validated. With the key ``model`` it is a
-        :class:`unrack.workload.generate.batch.spec.BatchSpec`, drawn by
+        :class:`unrack.workload.generate.batch.model.BatchSpec`, drawn by
         :func:`unrack.workload.generate.batch.generator.generate_batch`; with a key that a plug-in has a generator of
         (:data:`GENERATORS`), such as ``scenario`` of ``unrack-papers``, it is drawn by that.
     seed

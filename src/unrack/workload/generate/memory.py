@@ -24,7 +24,7 @@ from unrack.errors import InputError, first_fault, got_and_want
 from unrack.kernels.arrays import Floats, Ints
 from unrack.workload.formats.source import Locator, load
 from unrack.workload.formats.table.text import csv_frame
-from unrack.workload.generate.batch.spec import SYNTHETIC, MeasuredApplication
+from unrack.workload.generate.batch.model import SYNTHETIC, MeasuredApplication
 
 _FILES = ("apps.csv", "memory-apps.csv")
 _NAMES = ("id", "nodes", "run_s", "memory_mb")
@@ -136,7 +136,6 @@ def read_profiles(path: str) -> list[MeasuredApplication]:
 
 
 def _file(path: str) -> str:
-    """The file of profiles that a path means."""
     folder = Path(path).expanduser()
     if path == SYNTHETIC:
         folder = Path(str(resources.files("unrack").joinpath("data", "memory-profiles")))

@@ -99,7 +99,6 @@ def _bare(column: pl.Series) -> pl.Series:
 
 
 def _read(text: str, job: int, jobs: JobTable, number_of: Mapping[str, int], single: Mapping[int, int]) -> list[Ways]:
-    """What a dependency says."""
     where, met = f"job {jobs.ids[job]}, dependency", list[Ways]()
     for ways in parts_of(text):
         found: list[tuple[int, After, int]] = []

@@ -26,8 +26,7 @@ import polars as pl
 
 from unrack.errors import InputError, RefusedError
 from unrack.kernels.arrays import Ints
-from unrack.resources.checked import Strict
-from unrack.resources.recurring import Time
+from unrack.resources.checked import Strict, Time
 from unrack.units import SECOND_US
 from unrack.workload.job import ESTIMATE, Job, JobTable, Workload
 from unrack.workload.resample import recorded

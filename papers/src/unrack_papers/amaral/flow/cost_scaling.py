@@ -90,7 +90,7 @@ FAR = 2**62
 def cost_scaling(network: Network) -> Ints | None:
     """int64[arcs]: a flow of least cost; ``None`` if the network cannot carry its supply.
 
-    ``network``: as :func:`unrack.solver.flow.network.checked` returns it.
+    ``network``: as :func:`unrack.solver.network.checked` returns it.
     """
     residual = residual_of(network, np.zeros_like(network.tail))
     if push_all(residual, network.supply.copy()) > 0:

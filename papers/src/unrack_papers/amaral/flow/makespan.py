@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unrack_papers.amaral.flow.chart import along, lines_over, without
-from unrack_papers.amaral.flow.sheets import beside, ours
+from unrack_papers.amaral.flow.chart import along, beside, lines_over, ours, without
 from unrack_papers.amaral.flow.worlds import APART, GPUS, PAPER, POOL, WITH, WITHOUT, needed, placed
 from unrack_papers.claim import Claim, close, lies, together
 from unrack_papers.measured import Measured

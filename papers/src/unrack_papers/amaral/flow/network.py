@@ -7,9 +7,8 @@ from typing import Any
 
 from unrack import estimate
 from unrack.resources.links import RODINIA, Profiles
-from unrack_papers.amaral.flow.chart import along, lines_over, without
+from unrack_papers.amaral.flow.chart import along, beside, lines_over, ours, without
 from unrack_papers.amaral.flow.makespan import ALL, USED, WAIT
-from unrack_papers.amaral.flow.sheets import beside, ours
 from unrack_papers.amaral.flow.worlds import PAPER, POOL, WITH, WITHOUT, placed
 from unrack_papers.claim import MORE, Check, Claim, exceeds, lies, together
 from unrack_papers.measured import Measured
@@ -17,7 +16,7 @@ from unrack_papers.options import Options
 from unrack_papers.pages.figure import rows_of_figures
 from unrack_papers.pages.sheet import Sheet
 from unrack_papers.reproduction import Numbers, Place, Point, Quantity, Reproduction, Row, Task, Values
-from unrack_papers.workloads.rodinia_spec import NETWORK_SHARES
+from unrack_papers.workloads.rodinia import NETWORK_SHARES
 
 MAKESPAN = Quantity("makespan", "makespan", 1, 2, "s", share=0.05)
 SPEEDUP = Quantity("speed-up by disaggregation", "speedup", 1, 2, tolerance=0.05)

@@ -35,7 +35,7 @@ def shortest_path(network: Network) -> Ints | None:
     Parameters
     ----------
     network
-        As :func:`unrack.solver.flow.network.checked` returns it.
+        As :func:`unrack.solver.network.checked` returns it.
     """
     amount = np.where(network.cost < 0, network.capacity, 0)
     excess = network.supply.copy()

@@ -8,11 +8,10 @@ from statistics import median
 from typing import Any
 
 from unrack.policy import parse_policy
-from unrack_papers.amaral.flow.chart import along, lines_over, without
+from unrack_papers.amaral.flow.chart import along, lines_over, ours, without
 from unrack_papers.amaral.flow.makespan import ALL, LARGE, MAKESPAN, SIZES, SMALL, USED, WAIT
-from unrack_papers.amaral.flow.sheets import ours
 from unrack_papers.amaral.flow.worlds import PAPER, WITH, WITHOUT, numbers_of, run
-from unrack_papers.amaral.timed import Timed
+from unrack_papers.amaral.scenarios import Timed
 from unrack_papers.claim import Claim, exceeds, lies, together
 from unrack_papers.measured import Measured
 from unrack_papers.options import Options

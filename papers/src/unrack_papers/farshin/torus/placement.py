@@ -1,19 +1,147 @@
-"""Cores near each other on a torus: the optimum and first fit on an empty and a preoccupied one (Fig. 8)."""
+"""Cores near each other on a torus: the optimum and first fit on an empty and a preoccupied one (Fig. 8).
+
+Tori as grids of tiles: which are taken, and which were chosen.
+
+Every set of taken tiles of a small torus: what first fit and the optimum come to on each.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from unrack_papers.claim import MORE, Claim, exceeds, lies, together
 from unrack_papers.farshin.servers import beside
-from unrack_papers.farshin.torus.chart import tori
-from unrack_papers.farshin.torus.patterns import patterns
 from unrack_papers.measured import Measured
 from unrack_papers.options import Options
-from unrack_papers.pages.figure import curves, rows_of_figures
+from unrack_papers.pages.figure import Draw, curves, framed, rows_of_figures
 from unrack_papers.pages.sheet import Sheet, line, texts
-from unrack_papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task, Values
-from unrack_papers.torus import TorusPlacement, best_tiles, first_fit_tiles
+from unrack_papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Spec, Task, Values
+from unrack_papers.torus import TorusPlacement, best_tiles, first_fit_tiles, tile_distance
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Patterns:
+    """All sets of taken tiles that leave enough free ones; set s has tile i taken if bit i of s is set.
+
+    Attributes
+    ----------
+    sets : int64[sets]
+        Ascending.
+    taken : int64[sets]
+        How many tiles are taken.
+    optimum, first_fit : int64[sets]
+        Sums of distances of the tiles chosen.
+    """
+
+    sets: Ints
+    taken: Ints
+    optimum: Ints
+    first_fit: Ints
+
+    def example(self, optimum: int, first_fit: int) -> list[int] | None:
+        """Of the sets with these two sums, one of fewest tiles; then that of least ids. ``None``: there are none."""
+        found = np.flatnonzero((self.optimum == optimum) & (self.first_fit == first_fit))
+        if not len(found):
+            return None
+        fewest = found[self.taken[found] == self.taken[found].min()]
+        return min([i for i in range(int(one).bit_length()) if one >> i & 1] for one in self.sets[fewest].tolist())
+
+
+@lru_cache(maxsize=1)
+def patterns(rows: int, columns: int, k: int) -> Patterns:
+    """All sets of taken tiles of a torus, O(2^tiles x tiles).
+
+    The least sum of distances of any k tiles of a set of free ones is the least over its subsets.
+
+    Parameters
+    ----------
+    rows, columns
+        Of the torus; at most 20 tiles.
+    k
+        Tiles to choose.
+    """
+    tiles = rows * columns
+    assert tiles <= 20
+    least = np.full(1 << tiles, np.iinfo(np.int16).max, np.int16)
+    for chosen in combinations(range(tiles), k):
+        least[sum(1 << i for i in chosen)] = tile_distance(rows, columns, chosen)
+    own = least.copy()  # of the sets of k tiles alone
+    for bit in range(tiles):
+        halves = least.reshape(-1, 2, 1 << bit)
+        np.minimum(halves[:, 1], halves[:, 0], out=halves[:, 1])
+    every = np.arange(1 << tiles, dtype=np.int64)
+    count = np.array([i.bit_count() for i in range(1 << tiles)], np.int64)
+    free = every[count >= k]
+    first, left = np.zeros_like(free), free.copy()
+    for _ in range(k):
+        lowest = left & -left
+        first |= lowest
+        left ^= lowest
+    taken = every[-1] ^ free
+    order = np.argsort(taken)
+    return Patterns(
+        taken[order],
+        tiles - count[free][order],
+        least[free][order].astype(np.int64),
+        own[first][order].astype(np.int64),
+    )
+
+
+STATES = ("free", "chosen", "taken")
+"""What a tile is; its number among the values is its place here."""
+SHADES = ("#f2f2f2", "#009E73", "#222222")
+
+
+def tori(columns: int, panels: Callable[[Measured], Mapping[str, Numbers]]) -> Draw:
+    """A grid a panel: black is taken, green is chosen; the sum of distances stands in the title.
+
+    Parameters
+    ----------
+    columns
+        Of the torus.
+    panels
+        Title → ``hops`` and ``tile.0`` …, a place in :data:`STATES`.
+    """
+
+    def draw(measured: Measured) -> Spec:
+        lines: list[dict[str, Any]] = []
+        titles = []
+        for title, numbers in panels(measured).items():
+            titles.append(f"{title}: {numbers['hops'] or 0:g}")
+            for key, what in numbers.items():
+                if key.startswith("tile."):
+                    tile = int(key.removeprefix("tile."))
+                    lines.append({"panel": titles[-1], "column": tile % columns, "row": tile // columns,
+                                  "state": STATES[int(what or 0)], "tile": tile})  # fmt: skip
+        axis = {"type": "ordinal", "title": None, "axis": None}
+        scale = {"domain": list(STATES), "range": list(SHADES)}
+        place = {"x": {"field": "column", **axis}, "y": {"field": "row", **axis}}
+        unit: Spec = {
+            "encoding": place,
+            "layer": [
+                {"mark": {"type": "rect", "stroke": "#888", "strokeWidth": 1},
+                 "encoding": {"color": {"field": "state", "type": "nominal", "title": None, "scale": scale,
+                                        "legend": {"symbolType": "square", "symbolStrokeColor": "#888"}}}},
+                {"mark": {"type": "text", "fontSize": 10},
+                 "encoding": {"text": {"field": "tile"},
+                              "color": {"condition": {"test": "datum.state == 'free'", "value": "#555"},
+                                        "value": "white"}}},
+            ],
+        }  # fmt: skip
+        spec = framed(measured, lines, titles, unit)
+        return {**spec, "columns": 2, "spec": {**spec["spec"], "width": 230, "height": 184}}
+
+    return draw
+
 
 PAPER = "Farshin et al. 2021, section 6"
 ROWS, COLUMNS, TILES = 4, 5, 6

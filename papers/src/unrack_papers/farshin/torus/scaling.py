@@ -11,7 +11,7 @@ from unrack_papers.claim import Check, Claim, lies, wherever
 from unrack_papers.farshin.torus.placement import PAPER
 from unrack_papers.measured import Measured
 from unrack_papers.options import Options
-from unrack_papers.pages.bars import bars
+from unrack_papers.pages.figure import bars
 from unrack_papers.pages.sheet import Sheet, line, named, texts
 from unrack_papers.reproduction import Numbers, Point, Quantity, Reproduction, Row, Task
 from unrack_papers.torus import TorusPlacement, best_tiles, first_fit_tiles, quick_tiles

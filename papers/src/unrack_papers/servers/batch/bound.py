@@ -19,8 +19,7 @@ import numpy as np
 from unrack.jit import Bools, Ints
 from unrack.solver import NOWHERE, in_pieces, telling_pieces
 from unrack_papers.clock import Clock
-from unrack_papers.servers.batch.case import CEILING, CORES, FLOOR, MB, Case
-from unrack_papers.servers.batch.effort import COUNTED_S, until_up
+from unrack_papers.servers.batch.case import CEILING, CORES, COUNTED_S, FLOOR, MB, Case, until_up
 from unrack_papers.servers.batch.integer_programme import Programme, Terms
 
 

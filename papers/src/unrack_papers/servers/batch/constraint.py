@@ -19,7 +19,7 @@ from unrack.extras import needed_for
 from unrack.jit import Bools
 from unrack.solver import NOWHERE, Asked, Supply
 from unrack_papers.clock import Clock, timed
-from unrack_papers.servers.batch.effort import solved
+from unrack_papers.servers.batch.case import solved
 from unrack_papers.servers.batch.solution import Solution, nowhere, objective
 from unrack_papers.servers.problem import Allocation
 

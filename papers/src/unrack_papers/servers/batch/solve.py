@@ -26,9 +26,8 @@ from unrack.solver import Asked, Supply
 from unrack_papers.clock import Clock, timed
 from unrack_papers.servers.allocator.one_by_one import OneByOne
 from unrack_papers.servers.batch.bound import Bounds
-from unrack_papers.servers.batch.case import CORES, FLOOR, MB, Case, make_case
+from unrack_papers.servers.batch.case import CORES, FLOOR, MB, Case, efforts, make_case
 from unrack_papers.servers.batch.constraint import place_cp
-from unrack_papers.servers.batch.effort import efforts
 from unrack_papers.servers.batch.pack import clashes
 from unrack_papers.servers.batch.search import Search
 from unrack_papers.servers.batch.solution import Solution, first_fault, objective, price_of

@@ -24,7 +24,7 @@ from unrack_papers.zacarias.dynamic.systems import (
     provisioned,
     rows_at,
 )
-from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, gained, greatest, headlines_sheet
+from unrack_papers.zacarias.response import FoundNumber, Headline, claims_of, gained, greatest, headlines_sheet
 from unrack_papers.zacarias.systems import THROUGHPUT
 
 NODE_DOLLARS = 10_154

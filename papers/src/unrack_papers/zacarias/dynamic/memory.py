@@ -23,7 +23,7 @@ from unrack_papers.zacarias.dynamic.systems import (
     provisioned,
     rows_at,
 )
-from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, gained, greatest, headlines_sheet
+from unrack_papers.zacarias.response import FoundNumber, Headline, claims_of, gained, greatest, headlines_sheet
 from unrack_papers.zacarias.systems import THROUGHPUT
 from unrack_papers.zacarias.throughput import least_share, of_the_tried
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unrack_papers.claim import Claim, close, exceeds, together
 from unrack_papers.measured import Measured
-from unrack_papers.pages.bars import bars
+from unrack_papers.pages.figure import bars
 from unrack_papers.pages.sheet import Sheet, grid, line, texts
 from unrack_papers.reproduction import Place, Point
 from unrack_papers.zacarias.charts import in_columns
@@ -25,7 +25,7 @@ from unrack_papers.zacarias.dynamic.systems import (
     rows_at,
     title,
 )
-from unrack_papers.zacarias.headlines import FoundNumber, Headline, apart, claims_of, headlines_sheet
+from unrack_papers.zacarias.response import FoundNumber, Headline, apart, claims_of, headlines_sheet
 from unrack_papers.zacarias.systems import THROUGHPUT
 
 LARGE = 50

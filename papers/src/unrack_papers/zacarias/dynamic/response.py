@@ -19,7 +19,7 @@ from unrack_papers.zacarias.dynamic.systems import (
     provisioned,
     rows_at,
 )
-from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, gained, greatest, headlines_sheet
+from unrack_papers.zacarias.response import FoundNumber, Headline, claims_of, gained, greatest, headlines_sheet
 from unrack_papers.zacarias.systems import MATCH, OVER, UNDER
 
 LARGE = 50

@@ -14,7 +14,7 @@ from unrack_papers.reproduction import Numbers, Point, Quantity, Values
 from unrack_papers.zacarias.charts import in_columns
 from unrack_papers.zacarias.dynamic.counts import LEVELS
 from unrack_papers.zacarias.dynamic.systems import AXIS, DYNAMIC, NOTES, STATIC, mix, provisioned, row
-from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, headlines_sheet
+from unrack_papers.zacarias.response import FoundNumber, Headline, claims_of, headlines_sheet
 
 MIXES = (15, 25, 50, 100)
 SYSTEMS: tuple[float, ...] = (28.75, 37.5, 50, 62.5, 75, 100)

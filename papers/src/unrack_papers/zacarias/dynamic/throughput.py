@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from unrack_papers.claim import Check, Checks, Claim, exceeds, lies, together
 from unrack_papers.measured import Measured
-from unrack_papers.pages.bars import bars
+from unrack_papers.pages.figure import bars
 from unrack_papers.pages.sheet import Sheet, grid
 from unrack_papers.reproduction import Place, Point, X
 from unrack_papers.zacarias.charts import in_columns
@@ -30,7 +30,7 @@ from unrack_papers.zacarias.dynamic.systems import (
     runs,
     title,
 )
-from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, gained, greatest, headlines_sheet
+from unrack_papers.zacarias.response import FoundNumber, Headline, claims_of, gained, greatest, headlines_sheet
 from unrack_papers.zacarias.systems import THROUGHPUT
 
 OVER = (0, 60)

@@ -7,9 +7,8 @@ from unrack_papers.measured import Measured
 from unrack_papers.pages.sheet import Sheet
 from unrack_papers.reproduction import Point
 from unrack_papers.zacarias.dynamic.systems import DYNAMIC, NOTES, STATIC, mix, provisioned, row
-from unrack_papers.zacarias.headlines import FoundNumber, Headline, claims_of, headlines_sheet
 from unrack_papers.zacarias.overestimation.charts import both
-from unrack_papers.zacarias.overestimation.single import METHOD
+from unrack_papers.zacarias.overestimation.everyone import METHOD
 from unrack_papers.zacarias.overestimation.users import (
     ALL,
     ALONE,
@@ -19,6 +18,7 @@ from unrack_papers.zacarias.overestimation.users import (
     users_sheets,
     with_bands,
 )
+from unrack_papers.zacarias.response import FoundNumber, Headline, claims_of, headlines_sheet
 
 LARGE, MEMORY = 50, 50
 GROUP = f"{LARGE} % large jobs, {MEMORY} % memory"

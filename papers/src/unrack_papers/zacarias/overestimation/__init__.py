@@ -1,5 +1,5 @@
 """Requests above use: chapter 7 of Vieira Zacarias's thesis."""
 
-from unrack_papers.zacarias.overestimation import everyone, single
+from unrack_papers.zacarias.overestimation import everyone
 
-REPRODUCTIONS = (everyone.THROUGHPUT, everyone.RESPONSES, single.REPRODUCTION)
+REPRODUCTIONS = (everyone.THROUGHPUT, everyone.RESPONSES, everyone.REPRODUCTION)

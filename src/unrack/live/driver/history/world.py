@@ -34,12 +34,11 @@ from unrack.live.driver.history.told import EndMoved, NodesMoved
 from unrack.live.records import job_of_record
 from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
-from unrack.sim.guard import PolicyAtWork
 from unrack.sim.kernel import Entry, Kernel
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.sim.simulate import prepared
-from unrack.sim.world import World
+from unrack.sim.world import PolicyAtWork, World
 from unrack.units import NEVER_US
 from unrack.workload.job import Job
 

@@ -61,7 +61,7 @@ class Known(NamedTuple):
     since_us: int | None = None  # since when it could start, by its own word: its age; ``None``: not looked at yet
     group: int | None = None  # its own among those with tasks kept apart; ``None``: none
     # what it was promised while it waits: start, turn, grain and lease, as of
-    # :class:`unrack.ledger.promises.Promise`, the lease by names
+    # :class:`unrack.ledger.jobs.Promise`, the lease by names
     promise: list[Any] | None = None
     # raised_s, before_s: the last limit, s, that more time has made of its own, and which that was; ``None``: none
     raised_s: int | None = None

@@ -17,11 +17,11 @@ from unrack.events import ROUND, Event, Opened, Submitted
 from unrack.live.driver.portable import Names
 from unrack.live.driver.used import counted
 from unrack.live.records import decision_record, event_of_record, event_record
-from unrack.policy.around.around import seeded
-from unrack.policy.complete import complete
+from unrack.policy.around import seeded
 from unrack.policy.contract import Decision, Policy
+from unrack.policy.file import complete
 from unrack.resources.site.installed import Site
-from unrack.sim.guard import PolicyAtWork
+from unrack.sim.world import PolicyAtWork
 from unrack.slowdown.model import Model, pace_of
 from unrack.study.input.inputs import Document, make_policy_spec
 

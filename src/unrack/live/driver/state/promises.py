@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from unrack.events import Promised
+from unrack.ledger.jobs import Promise
 from unrack.ledger.lease import Lease
-from unrack.ledger.promises import Promise
 from unrack.ledger.state import QUEUED
 from unrack.live.driver.portable import Names
 from unrack.live.driver.state.entry import Entry

@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from unrack.kubernetes_text.asked import asked_by
-from unrack.kubernetes_text.objects import moment_s
+from unrack.kubernetes_text import asked_by, moment_s
 from unrack.live.kubernetes.client.objects import Node, Pod, PodSpec
 from unrack.live.kubernetes.constraints.beside import says_too_much
 from unrack.live.kubernetes.machines import PODS_OF_NODE, Machines, amounts_of, counted

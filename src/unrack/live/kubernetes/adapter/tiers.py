@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from unrack.live.driver.state.epoch import Spec, policy_of
 from unrack.live.kubernetes.client.objects import Pod
-from unrack.policy.around.around import AroundAnother
+from unrack.policy.around import AroundAnother
 from unrack.policy.preemption.preempting import Preempting
 
 MOST = 64

@@ -1,7 +1,7 @@
 """Objects of Kubernetes with the few fields that are read; the others are skipped, which is where the time would go.
 
 Names are those of the API in lower case with underscores; what an object does not say is empty, 0 or ``None``. Amounts
-and times are text (``quantity`` and ``moment_s`` of :mod:`unrack.kubernetes_text.objects`), and what is seldom there is
+and times are text (``quantity`` and ``moment_s`` of :mod:`unrack.kubernetes_text`), and what is seldom there is
 tables as they came.
 """
 

@@ -9,7 +9,7 @@ from math import ceil
 from typing import NamedTuple
 
 from unrack.errors import InputError
-from unrack.kubernetes_text.objects import quantity
+from unrack.kubernetes_text import quantity
 from unrack.live.fabric.contract import Attachment
 from unrack.live.fabric.names import checked
 from unrack.live.kubernetes.composer.catalogue import ATTACHED, FAILED, Catalogue

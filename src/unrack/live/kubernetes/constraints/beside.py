@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from unrack.kubernetes_text.objects import entries
+from unrack.kubernetes_text import entries
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.constraints.ports import Port, ports_of
 from unrack.live.kubernetes.constraints.selecting import REQUIRED, Labels, Term, terms_of

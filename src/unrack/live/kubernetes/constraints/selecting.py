@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from unrack.kubernetes_text.objects import entries
+from unrack.kubernetes_text import entries
 from unrack.live.kubernetes.client.objects import Pod
 from unrack.live.kubernetes.places import labels_hold
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unrack.kubernetes_text.objects import quantity
+from unrack.kubernetes_text import quantity
 from unrack.live.kubernetes.client.objects import Container, Metadata, Node, Pod
 from unrack.live.kubernetes.devices.objects import (
     Claim,

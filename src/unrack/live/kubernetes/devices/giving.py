@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from unrack.kubernetes_text.objects import moment_s
+from unrack.kubernetes_text import moment_s
 from unrack.live.kubernetes.client.answers import AbsentError, ConflictError
 from unrack.live.kubernetes.client.connection import Connection
 from unrack.live.kubernetes.client.objects import PODS, Node, Pod

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from unrack.kubernetes_text.objects import quantity
+from unrack.kubernetes_text import quantity
 from unrack.live.kubernetes.client.objects import Node
 from unrack.live.kubernetes.devices.objects import (
     Attribute,

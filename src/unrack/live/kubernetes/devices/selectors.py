@@ -13,7 +13,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from unrack.kubernetes_text.objects import quantity
+from unrack.kubernetes_text import quantity
 from unrack.live.printable import printable
 
 MOST_LENGTH = 10 * 1024

@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Hashable, Iterable, Iterator, M
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from unrack.kubernetes_text.objects import inside, quantity
+from unrack.kubernetes_text import inside, quantity
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.devices.allocator import DeviceSearch, Given, HeldDevices, add_to
 from unrack.live.kubernetes.devices.extended import Special, classes_of, extended_on, imagined, owner_of, special

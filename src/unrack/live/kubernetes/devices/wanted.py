@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from unrack.kubernetes_text.objects import entries, inside, quantity
+from unrack.kubernetes_text import entries, inside, quantity
 from unrack.live.kubernetes.devices.objects import (
     Claim,
     Constraint,

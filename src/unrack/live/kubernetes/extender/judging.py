@@ -20,7 +20,7 @@ from unrack.live.kubernetes.adapter.terms import ASKS, MOST_ASKS, MOST_WAYS, Add
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.extender.messages import BEST_SCORE
 from unrack.live.printable import printable
-from unrack.policy.around.around import AroundAnother
+from unrack.policy.around import AroundAnother
 from unrack.policy.contract import Reject
 from unrack.policy.placement.any_resource import AnyResource
 from unrack.policy.placement.claiming import claiming

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from unrack.kubernetes_text.objects import entries, inside
+from unrack.kubernetes_text import entries, inside
 from unrack.live.kubernetes.client.objects import Pod
 from unrack.live.kubernetes.client.others import Other
 

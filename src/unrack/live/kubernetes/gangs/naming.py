@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from unrack.kubernetes_text.objects import entries, inside
+from unrack.kubernetes_text import entries, inside
 from unrack.live.kubernetes.client.objects import Kind, Pod
 from unrack.live.kubernetes.client.others import JOB_SETS, PLUGINS_POD_GROUPS, POD_GROUPS, Other
 from unrack.live.kubernetes.gangs.job_sets import ATTEMPT_LABEL, JOB_SET_LABEL, part_of, size_of

@@ -9,7 +9,7 @@ from unrack.live.kubernetes.adapter.picture import is_usable
 from unrack.live.kubernetes.client.objects import Node
 from unrack.live.kubernetes.machines import amounts_of
 from unrack.live.kubernetes.remote.table import ServerPods
-from unrack.resources.numbers import ranges
+from unrack.resources.checked import ranges
 from unrack.units import SECOND_US
 
 SERVER = "unrack.io/server-of"

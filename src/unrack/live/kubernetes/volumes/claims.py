@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from unrack.kubernetes_text.objects import inside
+from unrack.kubernetes_text import inside
 from unrack.live.kubernetes.client.objects import Kind, Node, Pod
 from unrack.live.kubernetes.client.others import Other
 from unrack.live.kubernetes.places import selected

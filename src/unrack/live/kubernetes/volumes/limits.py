@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from unrack.kubernetes_text.objects import entries, inside
+from unrack.kubernetes_text import entries, inside
 from unrack.live.kubernetes.client.objects import Kind, Pod
 from unrack.live.kubernetes.client.others import Other
 

@@ -9,8 +9,7 @@ from typing import Any
 from unrack.live.slurm.answers.allocation import held_nodes, holds_of, spread
 from unrack.live.slurm.reading import SlurmJob, SlurmNode
 from unrack.slurm_text.hostlists import expand
-from unrack.slurm_text.job_ids import members
-from unrack.slurm_text.states import HOLDING, JOB_STATES, WAITING
+from unrack.slurm_text.job_ids import HOLDING, JOB_STATES, WAITING, members
 from unrack.slurm_text.tres import gres, licences
 from unrack.slurm_text.values import listed, number, small, table, text, words
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from unrack.live.slurm.reading import SlurmNode
-from unrack.slurm_text.states import node_words
+from unrack.slurm_text.job_ids import node_words
 from unrack.slurm_text.tres import gres, tres
 from unrack.slurm_text.values import listed, number, table, text, words
 

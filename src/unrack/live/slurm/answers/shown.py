@@ -10,9 +10,7 @@ from typing import TypeVar
 from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.live.slurm.reading import Licence
 from unrack.slurm_text.hostlists import expand
-from unrack.slurm_text.records import BY_NODE, records
-from unrack.slurm_text.times import span_s
-from unrack.slurm_text.values import number, text
+from unrack.slurm_text.values import BY_NODE, number, records, span_s, text
 
 Made = TypeVar("Made")
 _NO_LIMIT = frozenset({"", "UNLIMITED", "INFINITE", "N/A", "NONE"})

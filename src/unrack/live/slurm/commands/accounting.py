@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from unrack.cluster.formats.accounting import listed
-from unrack.cluster.formats.first import priority_of
+from unrack.cluster.formats.accounting import listed, priority_of
 from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose
 from unrack.live.driver.used import Used
 from unrack.live.slurm.commands.run import clean_environment, find_command, printed, run_all

@@ -54,9 +54,9 @@ from unrack.live.slurm.commands.run import Done, clean_environment, find_command
 from unrack.live.slurm.orders import AskAgain, Order, OrderAnswer, Place
 from unrack.live.slurm.reading import Reading
 from unrack.slurm_text.hostlists import expand
-from unrack.slurm_text.records import records
+from unrack.slurm_text.job_ids import HOLDING
 from unrack.slurm_text.scheduler import scheduler_of
-from unrack.slurm_text.states import HOLDING
+from unrack.slurm_text.values import records
 
 BATCH = 500
 """Orders that are given at a time at most."""

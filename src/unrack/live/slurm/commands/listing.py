@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unrack.slurm_text.times import span_s
+from unrack.slurm_text.values import span_s
 
 JOB_FIELDS = (
     "jobid", "jobarrayid", "state", "reason", "prioritylong", "submittime", "eligibletime", "timelimit", "numnodes",

@@ -6,7 +6,7 @@ from unrack.live.prediction.learnt import Past
 from unrack.live.slurm.adapter.seen import members
 from unrack.live.slurm.jobs import said
 from unrack.live.slurm.reading import Reading
-from unrack.slurm_text.states import HOLDING, WAITING
+from unrack.slurm_text.job_ids import HOLDING, WAITING
 
 
 def seen_starts(reading: Reading) -> dict[str, float]:

@@ -12,7 +12,8 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ENDS_US, OF_JOB
 from unrack.ledger.lease import Lease
-from unrack.policy.placement.alone import Alone, lacking_of
+from unrack.policy.placement.alone import Alone
+from unrack.policy.placement.claiming import lacking_of
 from unrack.policy.placement.contract import Placement
 from unrack.reasons import Code
 from unrack.sealed import sealed
@@ -186,10 +187,6 @@ class Choices:
         """Whether a limit leaves the job that was asked about last too little, wherever it runs."""
         lacks = lacking_of(self._looked_at, job)
         return lacks is not None and lacks.code == Code.LIMIT
-
-    def kind(self, job: int) -> object:
-        """As of the placement."""
-        return self.placement.kind(self.view, self.notes, job)
 
     def rule(self) -> str:
         """By which rule the last place was found."""

@@ -11,7 +11,7 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
 from unrack.ledger.columns import ASKED_US, CPU
-from unrack.ledger.memory.use import with_loans
+from unrack.ledger.memory_use import with_loans
 from unrack.sealed import sealed, shown
 from unrack.view import PLENTY, View
 
@@ -266,7 +266,7 @@ def none_held(jobs: int) -> Ints:
 def ledger_of(view: View, lends: bool, later: bool = True) -> tuple[Ints, ...]:
     """The columns of the ledger that a view shows, in the order of :data:`LEDGER`.
 
-    Where memory is lent, loans are among the rows and claims (:mod:`unrack.ledger.memory.use`): of the place of a
+    Where memory is lent, loans are among the rows and claims (:mod:`unrack.ledger.memory_use`): of the place of a
     node ``PLENTY`` less what it lends is free. ``later``: whether what running jobs hold is looked at.
     """
     seen = view.columns

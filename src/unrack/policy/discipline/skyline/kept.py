@@ -18,7 +18,6 @@ from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, 
 from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
-from unrack.policy.columns import Gang, LedgerColumns
 from unrack.policy.discipline.skyline.columns import (
     ASKS,
     BOOKED_US,
@@ -57,6 +56,7 @@ from unrack.policy.discipline.skyline.steps import (
     only_cores,
     room_in,
 )
+from unrack.policy.placement.node_kernel import Gang, LedgerColumns
 from unrack.units import NEVER_US
 
 ODD = -7046029254386353131

@@ -10,7 +10,6 @@ from unrack.ledger.columns import CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
 from unrack.ledger.holding import add_rows
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
-from unrack.policy.columns import Gang, LedgerColumns
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,
     CLOSES_US,
@@ -37,6 +36,7 @@ from unrack.policy.discipline.skyline.steps import (
     slot_for,
     slots_for,
 )
+from unrack.policy.placement.node_kernel import Gang, LedgerColumns
 from unrack.units import NEVER_US
 
 

@@ -13,7 +13,6 @@ from unrack.ledger.columns import ASKED_US, CPU, MEM
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES as NODE_CORES
 from unrack.ledger.lease import FIRST
-from unrack.policy.columns import Gang
 from unrack.policy.discipline.kept_places import claim_cores
 from unrack.policy.discipline.skyline.columns import (
     AT,
@@ -74,7 +73,7 @@ from unrack.policy.discipline.skyline.steps import (
     step_at,
 )
 from unrack.policy.discipline.slurm_search import by_nodes_alone, limit_is_full, slurm_start
-from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
+from unrack.policy.placement.node_kernel import Gang, add_node, place_job, tasks_on
 from unrack.units import NEVER_US
 
 

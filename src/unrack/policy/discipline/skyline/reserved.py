@@ -13,12 +13,11 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import CPU, grown, grown_rows
-from unrack.ledger.jobs import FINISHED, REJECTED
+from unrack.ledger.jobs import FINISHED, REJECTED, Promise, PromisedRows, Promises
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease
-from unrack.ledger.memory.use import as_rows
-from unrack.ledger.promises import Promise, PromisedRows, Promises
+from unrack.ledger.memory_use import as_rows
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
     KEPT,
@@ -173,7 +172,7 @@ class Reserved:
     def _lease_of(self, view: View, job: int, promise: Promise) -> Lease | None:
         """What was promised, in groups of this plan; ``None``: it means nothing here."""
         tasks, lease = int(view.asks[TASKS, job]), promise.lease
-        if job in view.columns.components.of and (lease is None or not lease.parts):
+        if job in view.components.of and (lease is None or not lease.parts):
             return None
         claims = NO_CLAIMS if lease is None else lease.claims
         counts, of = self.grain == Grain.CORES, None if promise.grain == NODES else self._promised_groups(view)
@@ -214,7 +213,7 @@ class Reserved:
         if first == self.known:
             return
         seen, devices = view.columns.claimed, view.columns.devices
-        plain = seen is None and devices is None and not view.columns.components.of
+        plain = seen is None and devices is None and not view.components.of
         if plain and not self.every:
             return
         self.make_room(view)
@@ -229,7 +228,7 @@ class Reserved:
             if status[job] in (FINISHED, REJECTED):
                 continue
             asks = devices is not None and devices.asks(job)
-            claims, several = claims_anywhere(view, job, own), job in view.columns.components.of
+            claims, several = claims_anywhere(view, job, own), job in view.components.of
             kept = 0 if claims is not None or asks or several else self._claims_cores(view, job)
             chooses = completes and (asks or claims is None) and not (several or kept)
             if chooses and (ample := self._beside_ample(view, job, own)) is not None:
@@ -290,10 +289,13 @@ class Reserved:
     def _elsewhere(self) -> Wants:
         return Wants.ELSEWHERE if self.lends else Wants.CHOICE
 
-    def too_coarse(self, view: View) -> bool:
-        """Whether a job has come for which counting cores, or nodes, is never exact: something is chosen for it."""
+    def outgrown(self, view: View, scheduler: Any) -> bool:
+        """Whether a job has come for which counting cores is never exact, or nodes where memory is lent from now on."""
+        since = self.known
         self.note_jobs(view)
-        return self.chosen and self.rule.grain != NODES
+        if self.chosen and self.rule.grain != NODES:
+            return True
+        return scheduler.lends and not self.lends and bool(scheduler.borrows(view, since))
 
     def by_start(self, jobs: Ints) -> Ints:
         """The jobs in order of reserved start, those without a reservation last.
@@ -360,10 +362,6 @@ class Reserved:
         """Running jobs are to end at other times than they are booked to, until the next look at the ledger."""
         self.replace(running=running)
         self.replaced = -1
-
-    def counts_cores(self, view: View) -> bool:
-        """Whether counting cores says all: each task asks one and no memory, on shared nodes, and nothing is chosen."""
-        return not self.rule.whole and view.equal_cores() and not self.chosen and not len(self.columns.windows)
 
     def replace(self, **columns: Ints) -> None:
         """Other columns in place of some; those that are the same change nothing."""

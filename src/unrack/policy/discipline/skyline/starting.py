@@ -12,7 +12,6 @@ from unrack.kernels.ordering import zeros
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.policy.columns import Gang, LedgerColumns, gang_of
 from unrack.policy.discipline.skyline.columns import (
     AT,
     CLAIM,
@@ -34,7 +33,7 @@ from unrack.policy.discipline.skyline.columns import (
 )
 from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.steps import Groups, RowSpan, Slots, are_open, fit_together, lent_by
-from unrack.policy.placement.node_kernel import add_node, place_job, tasks_on
+from unrack.policy.placement.node_kernel import Gang, LedgerColumns, add_node, gang_of, place_job, tasks_on
 from unrack.units import NEVER_US
 from unrack.view import PLENTY
 

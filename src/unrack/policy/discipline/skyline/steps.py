@@ -9,7 +9,6 @@ from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.holding import add_rows, first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS
-from unrack.policy.columns import Gang, gang_of
 from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,
     CLOSES_US,
@@ -21,7 +20,7 @@ from unrack.policy.discipline.skyline.columns import (
     SHORT,
     SLOTS,
 )
-from unrack.policy.placement.node_kernel import tasks_on
+from unrack.policy.placement.node_kernel import Gang, gang_of, tasks_on
 from unrack.view import PLENTY
 
 

@@ -11,12 +11,10 @@ import polars as pl
 from unrack.cluster.formats.described import counter
 from unrack.errors import InputError
 from unrack.slurm_text.hostlists import expand
-from unrack.slurm_text.job_ids import job_id
-from unrack.slurm_text.states import job_state
-from unrack.slurm_text.submit_lines import submit_line
-from unrack.slurm_text.times import ENDLESS
+from unrack.slurm_text.job_ids import job_id, job_state
 from unrack.slurm_text.tres import Tres, gres, licences, tres
 from unrack.slurm_text.tres import memory as amount_of_memory
+from unrack.slurm_text.values import ENDLESS, submit_line
 from unrack.workload.formats.intake import DEVICE, EXTRA, UNHEEDED, Tally, unheeded
 from unrack.workload.formats.quantities import DEVICE_KEY, MOST_MB, asked_as, boolean, choice, refuse, typed
 from unrack.workload.formats.slurm.listing import ASKS, READ, RENAMED, Listing, ListingColumns, first_said
@@ -94,8 +92,6 @@ def asked(columns: ListingColumns, used_mb: pl.Series | None, choices: Choices, 
 
 
 class _Resources:
-    """A column of trackable resources."""
-
     def __init__(self, columns: ListingColumns, name: str) -> None:
         self.columns, self.name = columns, name
         self.found: dict[str, Tres] = columns.made(name, tres)
@@ -203,7 +199,6 @@ def _models(first: _Resources, second: _Resources) -> list[pl.Series]:
 
 
 def _licences(columns: ListingColumns, first: _Resources, second: _Resources) -> dict[str, pl.Series]:
-    """Name → how many the job holds."""
     sources = [first.of("licences"), second.of("licences")]
     if "licenses" in columns:
         sources.append(columns.by_name("licenses", columns.made("licenses", licences)))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from unrack.slurm_text.times import moment_s, span_s
+from unrack.slurm_text.values import moment_s, span_s
 from unrack.workload.formats.quantities import MOST, shown
 from unrack.workload.formats.source import Locator, Source, each, text_bytes
 

@@ -10,10 +10,8 @@ import polars as pl
 
 from unrack.errors import InputError
 from unrack.slurm_text.hostlists import expand
-from unrack.slurm_text.records import records
-from unrack.slurm_text.states import HOLDING, WAITING
-from unrack.slurm_text.times import moment_s
-from unrack.slurm_text.values import documents, said
+from unrack.slurm_text.job_ids import HOLDING, WAITING
+from unrack.slurm_text.values import documents, moment_s, records, said
 from unrack.workload.formats.intake import EXTRA, RUNNING, Tally, workload
 from unrack.workload.formats.limits import UNLIMITED, limit_us, limits_us, with_limits
 from unrack.workload.formats.quantities import choice

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from unrack.errors import InputError
-from unrack.slurm_text.states import HOLDING, WAITING
+from unrack.slurm_text.job_ids import HOLDING, WAITING
 from unrack.slurm_text.tres import memory as amount_of_memory
 from unrack.slurm_text.values import listed, number, said, table
 from unrack.workload.formats.intake import EXTRA, OVERRUN, RUNNING, Tally, workload

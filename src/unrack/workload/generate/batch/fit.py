@@ -13,8 +13,16 @@ from unrack.units import SECOND_US
 from unrack.workload.account import local_clock
 from unrack.workload.generate.batch.curve import correlation_of, curve_of, distance
 from unrack.workload.generate.batch.generator import generate_batch
-from unrack.workload.generate.batch.model import CANCELLED, COMPLETED, FAILED, BatchModel, Ending, Sizes, links_of
-from unrack.workload.generate.batch.spec import BatchSpec
+from unrack.workload.generate.batch.model import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    BatchModel,
+    BatchSpec,
+    Ending,
+    Sizes,
+    links_of,
+)
 from unrack.workload.generate.distributions import DAY_S, WEEK_S, WeekCycle, gap_shape_of, rates_of
 from unrack.workload.job import JobTable, Workload
 

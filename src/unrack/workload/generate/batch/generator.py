@@ -36,8 +36,7 @@ from unrack.resources.checked import Strict
 from unrack.workload.formats.quantities import MOST_MB
 from unrack.workload.formats.rules import Intake
 from unrack.workload.formats.source import parameters_of, parameters_text
-from unrack.workload.generate.batch.model import COMPLETED, BatchModel, Draw
-from unrack.workload.generate.batch.spec import BatchSpec, MeasuredApplication
+from unrack.workload.generate.batch.model import COMPLETED, BatchModel, BatchSpec, Draw, MeasuredApplication
 from unrack.workload.generate.distributions import DAY_S, Distribution, Positive, as_us, numbers_from
 from unrack.workload.generate.memory import chosen_for_share, match, memory_by_size_mb, read_profiles, scaled_memory_mb
 from unrack.workload.job import Workload, job_table

@@ -26,8 +26,7 @@ from unrack.jit import Bools, Ints
 from unrack.solver import Asked, Supply, least_prices
 from unrack_papers.clock import Clock, timed
 from unrack_papers.servers.batch.bound import Bounds
-from unrack_papers.servers.batch.case import MB, Case, make_case, split_together
-from unrack_papers.servers.batch.effort import efforts
+from unrack_papers.servers.batch.case import MB, Case, efforts, make_case, split_together
 from unrack_papers.servers.batch.pack import clashes
 from unrack_papers.servers.batch.running.moves import TIGHTEST, Books, Budget, Step, best_place, best_saving, make_room
 from unrack_papers.servers.batch.search import Search

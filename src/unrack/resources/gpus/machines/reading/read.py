@@ -14,8 +14,7 @@ from pathlib import Path
 from unrack.errors import ClusterError
 from unrack.resources.gpus.machines.machine import PRESETS, Machine, numbers_of, preset
 from unrack.resources.gpus.machines.reading.from_file import machine_from
-from unrack.resources.gpus.machines.reading.hwloc import is_xml, read_xml
-from unrack.resources.gpus.machines.reading.words import (
+from unrack.resources.gpus.machines.reading.hwloc import (
     LEVELS,
     NODE,
     PHB,
@@ -24,7 +23,9 @@ from unrack.resources.gpus.machines.reading.words import (
     SYS,
     MachineWords,
     Pair,
+    is_xml,
     machine_of,
+    read_xml,
 )
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")

@@ -1,1 +1,0 @@
-"""``unrack what-if``: a question about a moment, from files to words."""

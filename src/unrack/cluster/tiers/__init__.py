@@ -1,1 +1,0 @@
-"""Tiers of memory: pools at distances and prices, and the files that say so."""

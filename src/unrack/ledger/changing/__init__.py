@@ -1,1 +1,0 @@
-"""Jobs that change while they run or wait: what they can become, and how the ledger changes them."""

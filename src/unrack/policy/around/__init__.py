@@ -1,1 +1,0 @@
-"""Policies around another: what all of them have."""

@@ -1,1 +1,0 @@
-"""Flows of least cost in a network."""

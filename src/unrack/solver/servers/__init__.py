@@ -1,1 +1,0 @@
-"""Servers placed on tiers of memory one by one."""
