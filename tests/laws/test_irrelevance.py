@@ -296,6 +296,52 @@ def test_nor_does_it_where_tasks_borrow_memory(policy: str, worlds: int) -> None
         assert not told, f"{unscarce[seed % len(unscarce)].__name__} in world {seed}: {told}"
 
 
+RULED = ("fcfs", "easy", "conservative", "slurm(interval=7 s)", "list(backfill=any)")
+GPU_RULES = ("best-fit", "worst-fit", "pack", "spread", "drb", "topology", "fgd", "dot-product", "packing")
+
+
+def capped(world: World) -> World:
+    """A cap on power that is never met."""
+    return World(world.cluster | {"power": {"idle": 50, "core": 10, "cap": "1000000 kW"}}, world.jobs)
+
+
+def far_reservation(world: World) -> World:
+    """All nodes are kept in three months."""
+    last = sum(kind["count"] for kind in world.cluster["nodes"]) - 1
+    kept = {"name": "far", "nodes": [f"0-{last}"], "start": "90 d", "duration": "1 d", "maintenance": True}
+    return World(world.cluster | {"site": {"reservations": [kept]}}, world.jobs)
+
+
+def beside(made: Callable[[World], World]) -> Callable[[World], World]:
+    """The same, beside what jobs ask already."""
+
+    def both(world: World) -> World:
+        more = made(world)
+        asked = world.jobs.get("devices", {}) | more.jobs.get("devices", {})
+        return World(more.cluster, more.jobs | {"devices": asked})
+
+    return both
+
+
+@pytest.mark.parametrize("worlds", [range(60), pytest.param(range(60, 2000), marks=pytest.mark.slow)])
+def test_nor_under_a_rule_for_gpus(worlds: range) -> None:
+    """It says where jobs go whatever else they ask for, on the nodes that have that."""
+    unscarce = licence, link, apart, drives, drives_of_nodes, capped, far_reservation
+    for seed in worlds:
+        random, rule = np.random.default_rng([8, seed]), GPU_RULES[seed % len(GPU_RULES)]
+        policy = RULED[seed % len(RULED)].rstrip(")")
+        policy += f"{', ' if '(' in policy else '('}gpus={rule})"
+        world = gpus(random_world(random, alike=False))
+        count = len(world.jobs["tasks"])
+        sort = random.integers(0, 3, count)
+        asks = {("gpus", "count"): np.where(sort == 1, random.integers(1, 5, count), 0),
+                ("gpus", "milli"): np.where(sort == 2, random.integers(1, 9, count) * 100, 0)}  # fmt: skip
+        world = World(world.cluster, world.jobs | {"devices": asks})
+        other = beside(unscarce[seed % len(unscarce)])(world)
+        told = difference(starts(world, policy), starts(other, policy))
+        assert not told, f"{policy}, {unscarce[seed % len(unscarce)].__name__}, world {seed}: {told}"
+
+
 TEN = [
     (2, 4, 21, 1), (4, 17, 17, 2), (7, 8, 25, 2), (10, 10, 13, 1), (11, 17, 27, 3), (13, 13, 31, 3), (13, 15, 24, 1),
     (14, 13, 15, 2), (16, 2, 2, 3), (24, 11, 15, 1),
