@@ -149,3 +149,17 @@ def test_a_plan_does_not_rest_where_what_moves_meets_what_stands() -> None:
     ours, theirs = by_the_tick(4, "naive", 1, jobs)
     assert ours == theirs
     assert ours[4] == 3
+
+
+def test_a_rest_ends_where_what_moves_leaves_the_window_of_a_job() -> None:
+    """Six nodes: three of a job past its end, two in use until 22, one free. Four jobs, and one for the free node.
+
+    At 2 the first is expected from 3 to 27, the second from 27 on, the third from 37 on; the fourth has no place from
+    22 to 29 beside the second, so that it comes with the third and leaves nothing for the last. At 4 the second is
+    expected from 29 on: the fourth has its place at 22, and the last starts.
+    """
+    running = [J(0, 99, 3, 1, 1, 1), J(0, 22, 2, 22, 1, 1)]
+    waiting = [J(2, 24, 3, 24, 1, 1), J(2, 10, 5, 10, 1, 1), J(2, 10, 4, 10, 1, 1), J(2, 7, 2, 7, 1, 1)]
+    ours, theirs = by_the_tick(6, "naive", 1, [*running, *waiting, J(2, 40, 1, 40, 1, 1)])
+    assert ours == theirs
+    assert ours[-1] == 4

@@ -113,6 +113,24 @@ def room_on(view: View, whole: bool, open_nodes: Bools) -> Room:
     return Room(np.where(usable, free[0], -1), free, view.lent.copy(), whole)
 
 
+def hold(room: Room, spot: Spot, cores: int) -> None:
+    """Take out of a room what tasks of so many cores each hold."""
+    room.cores[spot.node] -= cores * spot.tasks
+    room.free[:, spot.node] -= (cores * spot.tasks, spot.mb)
+    for loan in spot.loans:
+        room.free[1, loan.lender] -= loan.mb
+        room.lent[loan.lender] += loan.mb
+
+
+def joined_loans(spots: list[Spot]) -> list[Loan]:
+    """One loan for each node with tasks and lender, in order of the nodes."""
+    mb = dict[tuple[int, int], int]()
+    for spot in sorted(spots, key=lambda spot: spot.node):
+        for loan in spot.loans:
+            mb[loan.node, loan.lender] = mb.get((loan.node, loan.lender), 0) + loan.mb
+    return [Loan(*pair, amount) for pair, amount in mb.items()]
+
+
 @dataclass(slots=True)
 class Lenders:
     """What does not change in a run, and scratch for the choice by contention."""
