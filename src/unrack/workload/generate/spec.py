@@ -8,10 +8,11 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from unrack.resources.checked import Strict
+from unrack.workload.formats.quantities import DEVICE_KEY
 from unrack.workload.generate.arrivals import Arrivals
 from unrack.workload.generate.distributions import Distribution, Positive
 
-_DeviceKey = Annotated[str, Field(pattern=r"^[A-Za-z][\w-]*\.[A-Za-z]\w*$")]
+_DeviceKey = Annotated[str, Field(pattern=DEVICE_KEY)]
 Priority = Annotated[int, Field(ge=-(2**31), le=2**31)]
 
 
