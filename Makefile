@@ -94,13 +94,13 @@ types: env
 	$(BIN)/mypy
 
 tests: env
-	$(BIN)/python -m pytest -n 2 --durations=30
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=30
 
 other-tests: env
-	$(BIN)/python -m pytest -n 2 --tries rest
+	$(BIN)/python -m pytest -n 2 --dist worksteal --tries rest
 
 slow-tests: env
-	$(BIN)/python -m pytest -n 2 --tries all -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal --tries all -m slow
 
 worker-tests: env
 	$(PIP) --editable '.[all,dev,dask,ray]' --editable ./papers

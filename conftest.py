@@ -16,14 +16,16 @@ os.environ.setdefault("NUMBA_OPT", "0")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "kernels"))
 
 import pytest
-from tries import FEW, begin, draws_many
+from tries import FEW, MANY, begin, draws_many
 
 sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--tries``."""
-    tried = "some: of many parameters and drawn examples of a test a fifth, no long test; rest: the others; all"
+    tried = (
+        "some: of many parameters and drawn examples of a test a fifth or a tenth, no long test; rest: the others; all"
+    )
     parser.addoption("--tries", choices=("some", "rest", "all"), default="some", help=tried)
 
 
@@ -48,7 +50,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         name = item.nodeid.partition("[")[0]
         met[name] += 1
-        first = every[name] <= FEW or met[name] == 1 or crc32(item.nodeid.encode()) % 5 == 0
+        first = (
+            every[name] <= FEW
+            or met[name] == 1
+            or crc32(item.nodeid.encode()) % (5 if every[name] <= MANY else 10) == 0
+        )
         first = first and item.get_closest_marker("long") is None
         again = first and draws_many(item)
         (kept if again or first == (tries == "some") else left).append(item)

@@ -6,10 +6,12 @@ is compiled, and 10 µs a call from Python.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numba import config
 from numba.core import cgutils, types
 from numba.experimental import structref
@@ -28,9 +30,19 @@ class InKernels:
         return self if config.DISABLE_JIT else _struct(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The arrays, without the struct of these: for copies too."""
+        """The arrays, without the struct of these."""
         values: Any = self
         return type(self), tuple(values)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> InKernels:
+        """Arrays that cannot be written are the same in copies: for others kernels would be compiled again."""
+        values: Any = self
+        made: Any = type(self)
+        return made(*(one if _fixed(one) else copy.deepcopy(one, memo) for one in values))  # type: ignore[no-any-return]
+
+
+def _fixed(value: object) -> bool:
+    return isinstance(value, np.ndarray) and not value.flags.writeable
 
 
 @structref.register

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ def read_profiles(path: str | Path, curves: str | Path | None = None) -> Profile
         raise TraceError(str(second if found else first), None, error.where, error.got, error.want) from None
 
 
+@cache
 def synthetic_profiles() -> ProfileSet:
     """The profiles that come with unrack: made by formula, measured on no machine (``docs/contention.md``)."""
     return read_profiles(SYNTHETIC)
