@@ -46,7 +46,7 @@ help:
 	@echo "make worker-tests  one suite over processes, Dask and Ray, which it installs"
 	@echo "make live      the tests against a real Slurm on this machine, as root; ONLY=live_quick: the two minutes that CI runs"
 	@echo "make k8sbox    a Kubernetes control plane for tests, built from Go modules and kept (7 to 15 minutes the first time)"
-	@echo "make live-kubernetes  the tests against it (15 minutes); make live runs them too"
+	@echo "make live-kubernetes  the tests against it (8 minutes); make live runs them too"
 	@echo "make test-pythons  the wheel, the demo and the quick tests on every Python 3.11 to 3.13 of this machine"
 	@echo "make bench     the speed of the engine against a plain-Python reference"
 	@echo "make reproductions  all pages of papers/docs/reproductions again (hours); PAGES='nvme-s1 torus-scaling': some of them;"
@@ -116,7 +116,7 @@ k8sbox:
 	@$(PYTHON) tools/k8sbox/make_k8sbox.py
 
 live-kubernetes: env
-	$(BIN)/python -m pytest tests/live/kubernetes -m "live and not slow" --durations=5
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/live/kubernetes -m "live and not slow" --durations=5
 
 test-pythons:
 	.ci/pythons tests

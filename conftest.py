@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
 
@@ -60,6 +61,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (kept if again or first == (tries == "some") else left).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_further_processes() -> Iterator[None]:
+    """A command that is called in this process, without ``--jobs``, starts no others, which load everything first."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "cpu_count", lambda: 1)
+        yield
 
 
 @pytest.fixture(scope="session")

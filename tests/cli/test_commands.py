@@ -63,7 +63,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_run_prints_a_comparison_and_the_path_of_the_report(finished: Path) -> None:
-    done = unrack("run", "study.toml", "--out", "out", folder=finished.parent)
+    done = called("run", "study.toml", "--out", "out", folder=finished.parent)
     assert done.returncode == 0
     assert "fcfs" in done.stdout
     assert "mean wait" in done.stdout
