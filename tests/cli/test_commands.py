@@ -246,7 +246,7 @@ def test_help_answers_at_once_and_every_command_has_its_own() -> None:
 
 def test_a_finished_study_is_read_again_without_what_only_runs_need(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(SMALL)
-    assert unrack("run", "study.toml", folder=tmp_path).returncode == 0
+    assert called("run", "study.toml", folder=tmp_path).returncode == 0
     program = (
         "import sys; from unrack.cli.main import main; sys.argv = ['unrack', 'run', 'study.toml', '--no-report']\n"
         "try: main()\n"
