@@ -28,7 +28,8 @@ POLICIES = (
 MADE = [*IRRELEVANT.values(), together]
 
 
-@pytest.mark.parametrize("worlds", [range(120), pytest.param(range(120, 10_000), marks=pytest.mark.slow)])
+@pytest.mark.draws(120)
+@pytest.mark.parametrize("worlds", [range(some(120)), pytest.param(range(120, 10_000), marks=pytest.mark.slow)])
 def test_what_a_site_has_and_no_job_lacks_changes_no_schedule(worlds: range) -> None:
     """Of two worlds in three every task asks for a core; each world is for another policy and another irrelevance."""
     for seed in worlds:
@@ -48,7 +49,8 @@ SIZED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("worlds", [range(84), pytest.param(range(84, 5_000), marks=pytest.mark.slow)])
+@pytest.mark.draws(84)
+@pytest.mark.parametrize("worlds", [range(some(84)), pytest.param(range(84, 5_000), marks=pytest.mark.slow)])
 def test_it_changes_no_schedule_of_jobs_of_several_sizes_either(worlds: range) -> None:
     """Nor which size they have: shares, growth and shrinking are of the nodes that a job may use."""
     wrong = []
