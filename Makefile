@@ -35,7 +35,7 @@ PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU
 	$(if $(PODS),$(POD_PAGE)) \
 	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))
 
-.PHONY: help demo test check lint types tests other-tests slow-tests worker-tests live k8sbox live-kubernetes test-pythons coverage bench reproductions pictures env clean docs docs-env stories gallery release
+.PHONY: help demo test check lint types tests other-tests slow-tests worker-tests live k8sbox live-kubernetes test-pythons coverage bench reproductions pictures env clean docs docs-env notebooks tutorials stories gallery release
 
 help:
 	@echo "make demo      install what it needs, run examples/demo.toml, say where the report is"
@@ -135,9 +135,14 @@ reproductions: env
 docs-env: env
 	$(PIP) --editable '.[all,docs]' --editable ./papers
 
-docs: docs-env
+notebooks:
 	$(BIN)/python tests/stories/notebook.py
+
+tutorials:
 	$(BIN)/python tests/stories/tutorial.py
+
+docs: docs-env
+	$(MAKE) --jobs=2 notebooks tutorials
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "site/index.html"
 
