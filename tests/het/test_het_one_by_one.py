@@ -95,7 +95,7 @@ def test_on_partitions_it_decides_the_same(policy: str) -> None:
         mine, other = played(Cluster.from_dict(PARTED), table(rows), policy, said=True)
         assert mine == other
         together += sum("parts" in str(found) for _, found in other)
-    assert together > 10
+    assert together >= some(12) * 5 // 6
 
 
 @pytest.mark.parametrize("mix", ["counted", "spread", "gpus", "links", "everything", "counted-lent"])
