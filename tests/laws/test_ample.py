@@ -9,7 +9,6 @@ import pytest
 from law_worlds import World as Run
 from law_worlds import begun
 from test_irrelevance import World, plain, random_world
-from tries import some
 
 import unrack
 from unrack.cluster.spec import Cluster
@@ -101,10 +100,9 @@ def scarce(seed: int) -> World:
     return World(world.cluster | cluster, world.jobs | jobs | {"request_us": world.jobs["work_us"]})
 
 
-@pytest.mark.draws(25)
 def test_no_promise_is_broken_by_a_job_for_which_it_is_not_ample(monkeypatch: pytest.MonkeyPatch) -> None:
     decide, turned, count = Plan.round, list[int](), 0
-    for seed in range(some(25)):
+    for seed in range(25):
         first = dict[int, int]()
 
         def looking(self: Plan, view: Any, jobs: Any, *given: Any, first: Any = first, seed: int = seed) -> Any:
@@ -122,8 +120,8 @@ def test_no_promise_is_broken_by_a_job_for_which_it_is_not_ample(monkeypatch: py
                 starts = simulated(scarce(seed), policy).jobs.sort("job")["start_s"].to_list()
             count += sum(starts[job] is not None and round(starts[job] * 10**6) <= at for job, at in first.items())
             assert all(starts[job] is None or round(starts[job] * 10**6) <= at for job, at in first.items()), seed
-    assert count > 4 * some(25)
-    assert len(set(turned)) > some(25) // 5  # worlds in which such a job came
+    assert count > 100
+    assert len(set(turned)) > 5  # worlds in which such a job came
 
 
 @pytest.mark.parametrize("policy", PLANNED)
