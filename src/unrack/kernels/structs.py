@@ -34,15 +34,11 @@ class InKernels:
         values: Any = self
         return type(self), tuple(values)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> InKernels:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Arrays that cannot be written are the same in copies: for others kernels would be compiled again."""
         values: Any = self
-        made: Any = type(self)
-        return made(*(one if _fixed(one) else copy.deepcopy(one, memo) for one in values))  # type: ignore[no-any-return]
-
-
-def _fixed(value: object) -> bool:
-    return isinstance(value, np.ndarray) and not value.flags.writeable
+        memo |= {id(one): one for one in values if isinstance(one, np.ndarray) and not one.flags.writeable}
+        return type(values)(*copy.deepcopy(tuple(values), memo))
 
 
 @structref.register

@@ -11,14 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unrack.errors import InputError, TraceError
-from unrack.slowdown.contention.profile import (
-    FASTEST,
-    READS,
-    Curve,
-    Profile,
-    ProfileSet,
-    profile_fault,
-)
+from unrack.slowdown.contention.profile import FASTEST, READS, Curve, Profile, ProfileSet, profile_fault
 
 PROFILE_COLUMNS = (
     "app", "name", "nodes", "run_s", "memory_mb", "remote_mb_s", "local_mb_s", "reads", "remote_speed",
