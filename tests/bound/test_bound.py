@@ -37,9 +37,10 @@ def test_no_schedule_of_a_tiny_world_beats_the_bound_and_the_bound_is_often_met(
     assert gaps[0] > sum(gaps.values()) / 3, "a bound of 0 would pass the first check too"
 
 
+@pytest.mark.draws(150)
 def test_no_schedule_of_a_tiny_world_has_a_shorter_mean_response_than_the_bound() -> None:
     met = 0
-    for seed in range(150):
+    for seed in range(some(150)):
         instance = random_instance(seed, jobs=3)
         least = least_response(instance)
         found = bound_of(instance).response_s
@@ -47,7 +48,7 @@ def test_no_schedule_of_a_tiny_world_has_a_shorter_mean_response_than_the_bound(
             assert found is not None
             assert found <= least / 3 + 1e-5, (seed, instance)
             met += found > 0.999 * least / 3
-    assert met > 10
+    assert met > some(150) // 15
 
 
 def test_every_resource_of_the_bound_alone_holds_and_decides_somewhere() -> None:
