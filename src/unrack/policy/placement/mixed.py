@@ -22,26 +22,12 @@ from unrack.policy.discipline.walk import REFUSED
 from unrack.policy.gpus.rule import GpuRule, asks_devices
 from unrack.policy.placement.alone import Alone
 from unrack.policy.placement.claiming import (
-    NONE,
-    Claiming,
-    claiming,
-    found_together,
-    kind_together,
-    ways,
-    why_not_together,
-)
+    NONE, Claiming, claiming, found_together, kind_together, ways, why_not_together,
+)  # fmt: skip
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.lent_memory import (
-    FITS,
-    RUNS,
-    LentMemory,
-    LocalMemory,
-    fill,
-    hold,
-    joined_loans,
-    on_one_node,
-    room_on,
-)
+    FITS, RUNS, LentMemory, LocalMemory, fill, hold, joined_loans, on_one_node, room_on,
+)  # fmt: skip
 from unrack.policy.pools.place_kernel import NO_CORES, RANDOM_FIT, close_unserved
 from unrack.policy.pools.pool_notes import PoolNotes
 from unrack.policy.pools.pool_placement import NAMES, RULES, Taking

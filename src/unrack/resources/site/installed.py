@@ -18,18 +18,8 @@ from unrack.reasons import Code, Reason
 from unrack.resources.checked import ranges, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, no_room
 from unrack.resources.site.features import (
-    Counts,
-    Way,
-    Where,
-    Whose,
-    any_will_do,
-    open_next,
-    own_of,
-    still_wanted,
-    ways_of,
-    where_of,
-    words,
-)
+    Counts, Way, Where, Whose, any_will_do, open_next, own_of, still_wanted, ways_of, where_of, words,
+)  # fmt: skip
 from unrack.resources.site.kept import INSIDE, OUTSIDE, amounts_of, keeps_of, windows_of
 from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.quotas import Nominal, Quota, places_of, quotas_of
