@@ -29,6 +29,13 @@ from unrack.workload.job import TASKS as ALL_TASKS
 
 RUNS = "tightest-run"
 FITS = {"first-fit": int(Fit.FIRST), "best-fit": int(Fit.BEST), "worst-fit": int(Fit.WORST), RUNS: int(Fit.RUN)}
+PLACES = (
+    "first-fit", "best-fit", "worst-fit", "max-composition", "min-fragmentation", "disaggregation-aware",
+    "resource-aware", "lookahead", RUNS,
+)  # fmt: skip
+"""Rules for nodes and pools of devices; each places jobs without devices too."""
+OF_DEVICES = PLACES[:-1]
+"""Those that say something of devices."""
 """Which nodes are filled first, of jobs that ask for nothing but nodes; under any other rule the first."""
 
 

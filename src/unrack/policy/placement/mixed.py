@@ -22,11 +22,26 @@ from unrack.policy.discipline.walk import REFUSED
 from unrack.policy.gpus.rule import GpuRule, asks_devices
 from unrack.policy.placement.alone import Alone
 from unrack.policy.placement.claiming import (
-    NONE, Claiming, claiming, found_together, kind_together, ways, why_not_together,
+    NONE,
+    Claiming,
+    claiming,
+    found_together,
+    kind_together,
+    ways,
+    why_not_together,
 )  # fmt: skip
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
 from unrack.policy.placement.lent_memory import (
-    FITS, RUNS, LentMemory, LocalMemory, fill, hold, joined_loans, on_one_node, room_on,
+    FITS,
+    OF_DEVICES,
+    RUNS,
+    LentMemory,
+    LocalMemory,
+    fill,
+    hold,
+    joined_loans,
+    on_one_node,
+    room_on,
 )  # fmt: skip
 from unrack.policy.pools.place_kernel import NO_CORES, RANDOM_FIT, close_unserved
 from unrack.policy.pools.pool_notes import PoolNotes
@@ -38,14 +53,6 @@ from unrack.sealed import sealed
 from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
-
-PLACES = (
-    "first-fit", "best-fit", "worst-fit", "max-composition", "min-fragmentation", "disaggregation-aware",
-    "resource-aware", "lookahead", RUNS,
-)  # fmt: skip
-"""Rules for nodes and pools of devices; each places jobs without devices too."""
-OF_DEVICES = PLACES[:-1]
-"""Those that say something of devices."""
 
 
 @dataclass(slots=True)
