@@ -35,7 +35,7 @@ PAGES ?= $(POOL_PAGES) $(MEMORY_PAGES) $(PROVISIONING_PAGES) $(TIER_PAGES) $(GPU
 	$(if $(PODS),$(POD_PAGE)) \
 	$(if $(SERVERS),$(foreach name,slo-violations slo-price slo-utilisation,$(name),--servers,$(SERVERS)))
 
-.PHONY: help demo test check lint types tests other-tests slow-tests worker-tests live k8sbox live-kubernetes test-pythons coverage bench reproductions pictures env clean docs docs-env stories gallery release
+.PHONY: help demo test check lint types tests other-tests slow-tests worker-tests live k8sbox live-kubernetes test-pythons coverage bench reproductions pictures env clean docs docs-env notebooks tutorials stories gallery release
 
 help:
 	@echo "make demo      install what it needs, run examples/demo.toml, say where the report is"
@@ -46,7 +46,7 @@ help:
 	@echo "make worker-tests  one suite over processes, Dask and Ray, which it installs"
 	@echo "make live      the tests against a real Slurm on this machine, as root; ONLY=live_quick: the two minutes that CI runs"
 	@echo "make k8sbox    a Kubernetes control plane for tests, built from Go modules and kept (7 to 15 minutes the first time)"
-	@echo "make live-kubernetes  the tests against it (15 minutes); make live runs them too"
+	@echo "make live-kubernetes  the tests against it (8 minutes); make live runs them too"
 	@echo "make test-pythons  the wheel, the demo and the quick tests on every Python 3.11 to 3.13 of this machine"
 	@echo "make bench     the speed of the engine against a plain-Python reference"
 	@echo "make reproductions  all pages of papers/docs/reproductions again (hours); PAGES='nvme-s1 torus-scaling': some of them;"
@@ -94,13 +94,13 @@ types: env
 	$(BIN)/mypy
 
 tests: env
-	$(BIN)/python -m pytest -n 2 --durations=30
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=30
 
 other-tests: env
-	$(BIN)/python -m pytest -n 2 --tries rest
+	$(BIN)/python -m pytest -n 2 --dist worksteal --tries rest
 
 slow-tests: env
-	$(BIN)/python -m pytest -n 2 --tries all -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal --tries all -m slow
 
 worker-tests: env
 	$(PIP) --editable '.[all,dev,dask,ray]' --editable ./papers
@@ -116,7 +116,7 @@ k8sbox:
 	@$(PYTHON) tools/k8sbox/make_k8sbox.py
 
 live-kubernetes: env
-	$(BIN)/python -m pytest tests/live/kubernetes -m "live and not slow" --durations=5
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/live/kubernetes -m "live and not slow" --durations=5
 
 test-pythons:
 	.ci/pythons tests
@@ -135,9 +135,14 @@ reproductions: env
 docs-env: env
 	$(PIP) --editable '.[all,docs]' --editable ./papers
 
-docs: docs-env
+notebooks:
 	$(BIN)/python tests/stories/notebook.py
+
+tutorials:
 	$(BIN)/python tests/stories/tutorial.py
+
+docs: docs-env
+	$(MAKE) --jobs=2 notebooks tutorials
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "site/index.html"
 

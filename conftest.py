@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
 
@@ -16,14 +17,16 @@ os.environ.setdefault("NUMBA_OPT", "0")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "kernels"))
 
 import pytest
-from tries import FEW, begin, draws_many
+from tries import FEW, MANY, begin, draws_many
 
 sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--tries``."""
-    tried = "some: of many parameters and drawn examples of a test a fifth, no long test; rest: the others; all"
+    tried = (
+        "some: of many parameters and drawn examples of a test a fifth or a tenth, no long test; rest: the others; all"
+    )
     parser.addoption("--tries", choices=("some", "rest", "all"), default="some", help=tried)
 
 
@@ -48,12 +51,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         name = item.nodeid.partition("[")[0]
         met[name] += 1
-        first = every[name] <= FEW or met[name] == 1 or crc32(item.nodeid.encode()) % 5 == 0
+        first = (
+            every[name] <= FEW
+            or met[name] == 1
+            or crc32(item.nodeid.encode()) % (5 if every[name] <= MANY else 10) == 0
+        )
         first = first and item.get_closest_marker("long") is None
         again = first and draws_many(item)
         (kept if again or first == (tries == "some") else left).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_further_processes() -> Iterator[None]:
+    """A command that is called in this process, without ``--jobs``, starts no others, which load everything first."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "cpu_count", lambda: 1)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -157,3 +157,17 @@ def test_the_house_grows_no_more() -> None:
     house = [path for path in FILES if path.relative_to(SOURCE).parts[0] not in ("live", "profile")]
     lines = sum(len(path.read_text().splitlines()) for path in house)
     assert lines <= HOUSE
+
+
+def test_what_draws_fewer_worlds_by_itself_is_marked_to_be_run_again_in_full() -> None:
+    """With ``some(40)`` a test is of a fifth of its worlds; ``make other-tests`` runs all of them if it says 40."""
+    for path in (path for room in ("tests", "papers/tests") for path in (ROOT / room).rglob("test_*.py")):
+        text = path.read_text()
+        if not re.search(r"^from tries import .*\bsome\b", text, re.MULTILINE):
+            continue
+        for test in ast.parse(text).body:
+            if isinstance(test, ast.FunctionDef) and test.name.startswith("test_"):
+                calls = [node for node in ast.walk(test) if isinstance(node, ast.Call)]
+                drawn = {ast.unparse(call) for call in calls if ast.unparse(call.func) == "some"}
+                said = {ast.unparse(call.args[0]) for call in calls if ast.unparse(call.func).endswith("draws")}
+                assert drawn <= {f"some({count})" for count in said}, f"{path.name}, {test.name}"

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-FEW = 4
-"""So many parameters of one test are always tried; of more, a fifth, chosen by their names."""
-FEW_EXAMPLES = 10
+FEW, MANY = 4, 20
+"""So many parameters of one test are always tried; of more a fifth, of many more a tenth, chosen by their names."""
+FEW_EXAMPLES = 5
 EXAMPLES = 100
 """How many a test draws that does not say so."""
 

@@ -7,7 +7,7 @@ A test compares the picture with what this would draw.
 
 from __future__ import annotations
 
-import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,9 +36,7 @@ def room_of(parts: tuple[str, ...]) -> str:
 
 def imports(path: Path) -> Iterator[str]:
     """Modules of unrack that a file imports, when it is loaded or later."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").startswith("unrack."):
-            yield str(node.module)
+    yield from re.findall(r"^ *from (unrack\.[\w.]+) import", path.read_text(), re.MULTILINE)
 
 
 def rooms() -> dict[str, set[str]]:

@@ -8,6 +8,7 @@ from itertools import permutations
 import pytest
 from exhaustive import Ask, Instance, Shelf, fewest_late, least_response
 from tiny_worlds import SMUFIN, STEEP, random_instance
+from tries import some
 
 STORE = (2000, 600)
 
@@ -37,10 +38,11 @@ def one_by_one(instance: Instance) -> tuple[int, float]:
     return fewest, least
 
 
+@pytest.mark.draws(60)
 def test_jobs_of_cores_agree_with_placing_them_one_by_one_in_every_order() -> None:
     rng = random.Random(5)
     late = 0
-    for _ in range(60):
+    for _ in range(some(60)):
         asks = []
         for _ in range(rng.choice([3, 4, 5])):
             release, work = rng.randrange(0, 10), rng.randrange(1, 9)
@@ -49,7 +51,7 @@ def test_jobs_of_cores_agree_with_placing_them_one_by_one_in_every_order() -> No
         expected = one_by_one(instance)
         assert (fewest_late(instance), least_response(instance)) == pytest.approx(expected)
         late += expected[0]
-    assert late > 30
+    assert late > some(60) // 2
 
 
 def test_waiting_for_a_big_job_to_end_may_be_better_than_beginning_now() -> None:
@@ -91,8 +93,9 @@ def test_a_composition_stays_on_its_node_unless_devices_are_multi_attached() -> 
     assert fewest_late(out_of_reach) == 2
 
 
+@pytest.mark.draws(60)
 def test_more_devices_and_cores_never_make_more_jobs_late() -> None:
-    for seed in range(60):
+    for seed in range(some(60)):
         small = random_instance(seed, jobs=4)
         more = tuple(Shelf(s.count + 1, s.reach, s.compose, s.share, s.single) for s in small.shelves)
         large = Instance(tuple(c + 4 for c in small.cores), small.jobs, more, small.device, small.models)

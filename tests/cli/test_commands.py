@@ -63,7 +63,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_run_prints_a_comparison_and_the_path_of_the_report(finished: Path) -> None:
-    done = unrack("run", "study.toml", "--out", "out", folder=finished.parent)
+    done = called("run", "study.toml", "--out", "out", folder=finished.parent)
     assert done.returncode == 0
     assert "fcfs" in done.stdout
     assert "mean wait" in done.stdout
@@ -246,7 +246,7 @@ def test_help_answers_at_once_and_every_command_has_its_own() -> None:
 
 def test_a_finished_study_is_read_again_without_what_only_runs_need(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(SMALL)
-    assert unrack("run", "study.toml", folder=tmp_path).returncode == 0
+    assert called("run", "study.toml", folder=tmp_path).returncode == 0
     program = (
         "import sys; from unrack.cli.main import main; sys.argv = ['unrack', 'run', 'study.toml', '--no-report']\n"
         "try: main()\n"

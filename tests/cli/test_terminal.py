@@ -165,6 +165,7 @@ def test_help_is_for_users_and_every_option_has_its_words(command: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+@pytest.mark.long
 def test_bash_completes_commands_and_the_names_of_policies(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     told = 'status=0; "$0" -m unrack --show-completion || status=$?; exit $status'  # which shell is seen by who asks

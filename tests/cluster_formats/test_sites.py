@@ -18,7 +18,7 @@ import unrack
 from unrack.cli.main import app
 from unrack.cluster.formats.described import Converted, Described, converted, together
 from unrack.cluster.formats.reading import described
-from unrack.cluster.recount import recount
+from unrack.cluster.node_names import recount
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError
 from unrack.resources.site.installed import Site

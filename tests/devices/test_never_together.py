@@ -133,6 +133,7 @@ def test_who_is_turned_away_has_no_place_however_tasks_are_given_nodes_and_devic
         assert not has_place(world, job)
 
 
+@pytest.mark.draws(500)
 def test_of_jobs_without_a_place_nearly_all_are_turned_away() -> None:
     found = never = 0
     for seed in range(some(500)):

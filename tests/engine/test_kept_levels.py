@@ -148,6 +148,7 @@ def told(seed: int, policy: str, single: bool, steps: int = 160) -> list[Any]:
     return decided
 
 
+@pytest.mark.draws(25)
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("policy", POLICIES[:4])
 def test_decisions_are_the_same_whatever_others_do(policy: str, single: bool, monkeypatch: pytest.MonkeyPatch) -> None:

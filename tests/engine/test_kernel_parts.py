@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from numba import config
+from numba import config, typeof
 from numba.core.runtime import _nrt_python, rtsys
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.parts import _PartLibrary
 from unrack.kernels.structs import InKernels
+from unrack.sealed import sealed
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 
@@ -201,6 +203,15 @@ def test_a_kernel_that_returns_no_array_counts_none_that_it_is_handed(
     assert total(columns.kernel, _Columns(*columns)) == 33
     (machine_code,) = total.inspect_asm().values()  # type: ignore[attr-defined]
     assert "NRT_incref" not in machine_code
+
+
+def test_no_kernel_is_compiled_again_for_a_copy_of_columns() -> None:
+    columns = Columns(sealed(np.arange(3)), np.arange(3))
+    copied = copy.deepcopy(columns)
+    assert copied.left is columns.left
+    copied.right[0] = 7
+    assert columns.right[0] == 0
+    assert typeof(copied.kernel) == typeof(columns.kernel)
 
 
 def test_arrays_of_kernels_live_as_long_as_somebody_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

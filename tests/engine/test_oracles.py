@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_first_fit import first_fit
 from small_worlds import J, S, clusters, job_lists, starts, table, workload_of
-from tries import draws
+from tries import draws, some
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
@@ -143,15 +143,16 @@ def random_table(seed: int, over: bool, least: int = 0) -> tuple[JobTable, int]:
 
 
 @pytest.mark.parametrize("over", [False, True])
+@pytest.mark.draws(300)
 def test_easy_is_the_textbook_schedule_on_hundreds_of_random_traces(over: bool) -> None:
     passed = 0
-    for seed in range(300):
+    for seed in range(some(300)):
         jobs, processors = random_table(seed, over)
         log = simulate(Cluster.homogeneous(processors, 1), workload_of(jobs), "easy").log
         assert starts(log) == naive_run(jobs, processors, naive_easy), f"seed {seed}"
         first = [start for start in starts(log) if start is not None]
         passed += first != sorted(first)
-    assert passed > 200, "the traces must make jobs pass each other"
+    assert passed > some(300) * 2 // 3, "the traces must make jobs pass each other"
 
 
 @pytest.mark.long
@@ -191,14 +192,15 @@ def test_an_order_of_those_who_pass_is_refused_where_nobody_may_pass() -> None:
     assert parse_policy("fcfs(backfill=easy, backfill_order=sjf)").backfill_order == "sjf"
 
 
+@pytest.mark.draws(200)
 def test_conservative_is_the_textbook_schedule_on_hundreds_of_random_traces() -> None:
     passed = 0
-    for seed in range(200):
+    for seed in range(some(200)):
         jobs, processors = random_table(1000 + seed, over=False, least=1)
         log = simulate(Cluster.homogeneous(processors, 1), workload_of(jobs), "conservative").log
         assert starts(log) == naive_run(jobs, processors, NaiveConservative(jobs)), f"seed {seed}"
         passed += starts(log) != starts(simulate(log.cluster, workload_of(jobs), "easy").log)
-    assert passed > 20, "the traces must tell conservative from EASY"
+    assert passed > some(200) // 10, "the traces must tell conservative from EASY"
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
-from tries import draws
+from tries import draws, some
 
 from unrack.errors import InputError, RunError
 from unrack.solver.min_cost_flow import SOLVERS, canonical_amounts, canonical_potentials, solve
@@ -73,9 +73,10 @@ def networks(draw: st.DrawFn) -> Network:
     return drawn_network(random.Random(draw(st.integers(0, 2**32))))
 
 
+@pytest.mark.draws(500)
 def test_every_solver_costs_what_a_linear_programme_costs_and_finds_the_same_flow() -> None:
     rng, infeasible, tied = random.Random(1), 0, 0
-    for _ in range(500):
+    for _ in range(some(500)):
         network = drawn_network(rng)
         least = least_cost(network)
         if least is None:
@@ -91,8 +92,8 @@ def test_every_solver_costs_what_a_linear_programme_costs_and_finds_the_same_flo
         assert all((flow.amount == flows[0].amount).all() for flow in flows), network
         assert all((flow.potential == flows[0].potential).all() for flow in (*flows, *found)), network
         tied += any((flow.amount != found[0].amount).any() for flow in found)
-    assert infeasible > 100
-    assert tied > 20  # solvers do break ties in different ways
+    assert infeasible > some(500) // 5
+    assert tied > some(500) // 25  # solvers do break ties in different ways
 
 
 @draws(300)
@@ -141,9 +142,10 @@ def test_an_unknown_solver_is_refused() -> None:
         solve(network_of([], []), "simplex")
 
 
+@pytest.mark.draws(60)
 def test_costs_up_to_the_limit_do_not_overflow() -> None:
     rng, solved = random.Random(3), 0
-    for _ in range(60):
+    for _ in range(some(60)):
         network = drawn_network(rng)
         most = (2**61 - 2**20) // (4 * (len(network.supply) + 1) ** 2) // 9
         few = network._replace(capacity=np.minimum(network.capacity, 1))
@@ -155,7 +157,7 @@ def test_costs_up_to_the_limit_do_not_overflow() -> None:
             assert faults(large, flow) == []
             assert (flow.amount == solve(few, name).amount).all()
         solved += 1
-    assert solved > 20
+    assert solved > some(60) // 3
 
 
 DIAMOND = network_of([2, 0, 0, -2], [(0, 1, 1, 1), (0, 2, 2, 1), (1, 3, 2, 1), (2, 3, 2, 1)])
@@ -184,9 +186,10 @@ def test_ties_go_to_the_lower_numbers() -> None:
         assert chosen.tolist() == [0, 0, 1, 1, 2]
 
 
+@pytest.mark.draws(100)
 def test_potentials_are_the_least_costs_of_residual_walks() -> None:
     rng = random.Random(5)
-    for _ in range(100):
+    for _ in range(some(100)):
         network = drawn_network(rng)
         try:
             flow = first_found(network)

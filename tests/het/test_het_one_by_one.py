@@ -11,6 +11,7 @@ import pytest
 from het_worlds import PARTED, S, table, with_components
 from mixed_worlds import MIXES, with_rules
 from test_mixes import world_of
+from tries import some
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -76,9 +77,10 @@ ALL = ("fcfs", "sjf", "easy", "conservative", "slurm", "list(backfill=any)", "sm
 
 
 @pytest.mark.parametrize("policy", ALL)
+@pytest.mark.draws(12)
 def test_on_partitions_it_decides_the_same(policy: str) -> None:
     together = 0
-    for seed in range(12):
+    for seed in range(some(12)):
         draw = np.random.default_rng(seed)
         rows = []
         for number in range(1, 15):
@@ -93,7 +95,7 @@ def test_on_partitions_it_decides_the_same(policy: str) -> None:
         mine, other = played(Cluster.from_dict(PARTED), table(rows), policy, said=True)
         assert mine == other
         together += sum("parts" in str(found) for _, found in other)
-    assert together > 10
+    assert together >= some(12) * 5 // 6
 
 
 @pytest.mark.parametrize("mix", ["counted", "spread", "gpus", "links", "everything", "counted-lent"])

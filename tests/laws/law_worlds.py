@@ -11,6 +11,7 @@ import polars as pl
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.events import Event
+from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Policy, Resize, Start
 from unrack.policy.table import POLICIES, parse_policy
 from unrack.sim.faults import Fault
@@ -237,6 +238,12 @@ def attempts(log: RunLog, before_us: int) -> list[tuple[Any, ...]]:
     return sorted(found, key=repr)
 
 
+def held(lease: Lease) -> tuple[Any, ...]:
+    """All that a lease says, as values that can be compared."""
+    columns = (column.tolist() for column in (lease.rows, lease.borrowed, lease.claims))
+    return lease.job, *columns, lease.shares, *map(held, lease.parts)
+
+
 def ledger(core: Core) -> dict[str, Any]:
     """All that a core's ledger says: amounts, the queue, who runs on what until when, devices."""
     state = core.state
@@ -246,7 +253,7 @@ def ledger(core: Core) -> dict[str, Any]:
         "status": bytes(state.conditions), "running": running.tolist(), "asks": state.asks.tobytes(),
         "queue": state.queue[state.queue_start : state.queue_end].tolist(),
         "versions": (state.version, state.releases, state.capacity_version),
-        "leases": [(job, *map(repr, state.lease(job)[1:])) for job in sorted(running[1].tolist())],
+        "leases": [held(state.lease(job)) for job in sorted(running[1].tolist())],
     }  # fmt: skip
     if state.memory is not None:
         found |= {"lent": state.memory.lent.tolist(), "borrowed": state.memory.borrowed.tolist()}

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from law_worlds import World, begun
+from tries import some
 
 from unrack.cluster.spec import Cluster
 from unrack.policy.discipline.skyline.plan import Plan
@@ -45,12 +46,13 @@ def schedule(cluster: dict[str, Any], jobs: dict[str, Any], policy: str) -> list
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.draws(16)
 def test_drives_that_some_nodes_reach_are_as_a_feature_of_these_nodes(way: str) -> None:
     """The drives are enough for all; the feature says the same of nodes, and no device is chosen.
 
     No job holds up others here: one that waits for nodes with a feature holds up those on its nodes alone.
     """
-    for seed in range(16):
+    for seed in range(some(16)):
         rule = f"list(backfill=any, {'' if seed % 2 else 'order=sjf, '}{way})"
         reach = sorted(np.random.default_rng([9, seed]).choice(9, 6, replace=False).tolist())
         nodes = [str(node) for node in reach]

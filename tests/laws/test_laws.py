@@ -16,6 +16,7 @@ from law_worlds import CASES, IDS, S, World, attempts, begun, ledger, mixed, pla
 from unrack.core import Core
 from unrack.errors import RefusedError, RunError
 from unrack.events import Submitted
+from unrack.ledger.devices.columns import CHANGING
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
 from unrack.policy.contract import Decision, Policy, Resize, Start
@@ -194,7 +195,8 @@ def locked(core: Core) -> Iterator[None]:
     state = core.state
     arrays = [value for value in vars(state).values() if isinstance(value, np.ndarray)]
     arrays += [] if state.memory is None else list(state.memory)
-    arrays += [] if state.devices is None else list(state.devices.columns)
+    if state.devices is not None:  # copies share the other columns, and for read-only ones kernels are compiled anew
+        arrays += [getattr(state.devices.columns, name) for name in CHANGING if name != "asked"]
     open_ones = [array for array in arrays if array.flags.writeable]
     for array in open_ones:
         array.flags.writeable = False
@@ -239,10 +241,10 @@ def check_transactions(make: Make, world: World) -> None:
     def spoiling(event: Any, now: int) -> list[Decision]:
         nonlocal refused
         if type(event).__name__ == "Round":
-            before, decide, notes = ledger(core), core.policy.decide, copy.deepcopy(core.memory)
-            decisions, _ = decide(core.view, notes, now)
-            notes = copy.deepcopy(core.memory)
+            before = ledger(core)
+            decisions, _ = core.policy.decide(core.view, copy.deepcopy(core.memory), now)
             if decisions:
+                notes = copy.deepcopy(core.memory)
                 core.policy = Saying(core.policy, [*decisions, decisions[0]])
                 with pytest.raises(RefusedError):
                     handle(event, now)

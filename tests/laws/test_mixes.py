@@ -12,6 +12,7 @@ import pytest
 from law_worlds import World, attempts, begun, faults
 from mixed_worlds import ASKS, DISCIPLINES, DRIVES, MIXES, everything, honest, mixed_cases, with_rules
 from test_laws import Make, in_turn
+from tries import some
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -109,28 +110,28 @@ def watch_promises(kernel: Kernel) -> tuple[dict[int, int], RunLog]:
     return first, kernel.run()
 
 
-def test_who_lends_starts_no_tasks_and_who_borrows_stays_in_its_group() -> None:
-    for seed in range(4):
-        cluster, jobs, models = everything(seed)
-        for discipline in DISCIPLINES:
-            text = with_rules(discipline, memory="disaggregated")
-            kernel = begun(World(cluster, jobs, models), text)
-            handle = kernel.core.handle
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("discipline", DISCIPLINES)
+def test_who_lends_starts_no_tasks_and_who_borrows_stays_in_its_group(discipline: str, seed: int) -> None:
+    cluster, jobs, models = everything(seed)
+    text = with_rules(discipline, memory="disaggregated")
+    kernel = begun(World(cluster, jobs, models), text)
+    handle = kernel.core.handle
 
-            def watched(event: Any, now: int, handle: Any = handle, kernel: Any = kernel, text: str = text) -> Any:
-                lent = kernel.core.view.lent.copy()
-                decisions = handle(event, now)
-                for decision in decisions:
-                    lease = decision.lease if isinstance(decision, Start) else None
-                    if lease is not None:
-                        assert not lent[lease.nodes].any(), (text, now, lease)
-                        group = kernel.core.state.cluster.lending_group
-                        assert (group[lease.borrowed[:, 0]] == group[lease.borrowed[:, LENDER]]).all()
-                        lent[lease.borrowed[:, LENDER]] += lease.borrowed[:, 2]
-                return decisions
+    def watched(event: Any, now: int, handle: Any = handle, kernel: Any = kernel, text: str = text) -> Any:
+        lent = kernel.core.view.lent.copy()
+        decisions = handle(event, now)
+        for decision in decisions:
+            lease = decision.lease if isinstance(decision, Start) else None
+            if lease is not None:
+                assert not lent[lease.nodes].any(), (text, now, lease)
+                group = kernel.core.state.cluster.lending_group
+                assert (group[lease.borrowed[:, 0]] == group[lease.borrowed[:, LENDER]]).all()
+                lent[lease.borrowed[:, LENDER]] += lease.borrowed[:, 2]
+        return decisions
 
-            kernel.core.handle = watched  # type: ignore[method-assign]
-            kernel.run()
+    kernel.core.handle = watched  # type: ignore[method-assign]
+    kernel.run()
 
 
 def test_a_task_with_devices_borrows_what_its_node_lacks() -> None:
@@ -163,21 +164,23 @@ class OneByOne(ListScheduler):
         return whole, "", *others
 
 
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("rule", ["strawman", "naive", "local", "local-spread", "disaggregated", "contention-aware"])
-def test_who_asks_for_nothing_but_memory_is_placed_as_by_the_rules_for_all_that_jobs_ask_for(rule: str) -> None:
-    for seed in range(12):
-        cluster, jobs, _ = everything(seed, count=40)
-        world = World(cluster, without_devices(jobs), (), "synthetic" if seed % 2 else None)
-        terms: dict[str, Any] = {"threshold": (None, 0.5, 0.0)[seed % 3], "group": ("all", "rack")[seed % 2]}
-        memory = LentMemory(rule, **terms, near=seed % 4 == 1)
-        nodes = ("whole", "shared")[seed // 3 % 2]
-        for backfill, depth, order in (("none", UNLIMITED, "fcfs"), ("easy", UNLIMITED, "wfp3"), ("easy", 3, "sjf")):
-            ours, theirs = (
-                begun(world, kind(order, "first-fit", backfill, nodes, depth=depth, memory=memory)).run()
-                for kind in (ListScheduler, OneByOne)
-            )
-            assert len(ours.loans) or rule == "local"
-            assert attempts(ours, 2**60) == attempts(theirs, 2**60), (backfill, depth, order, seed)
+def test_who_asks_for_nothing_but_memory_is_placed_as_by_the_rules_for_all_that_jobs_ask_for(
+    rule: str, seed: int
+) -> None:
+    cluster, jobs, _ = everything(seed, count=40)
+    world = World(cluster, without_devices(jobs), (), "synthetic" if seed % 2 else None)
+    terms: dict[str, Any] = {"threshold": (None, 0.5, 0.0)[seed % 3], "group": ("all", "rack")[seed % 2]}
+    memory = LentMemory(rule, **terms, near=seed % 4 == 1)
+    nodes = ("whole", "shared")[seed // 3 % 2]
+    for backfill, depth, order in (("none", UNLIMITED, "fcfs"), ("easy", UNLIMITED, "wfp3"), ("easy", 3, "sjf")):
+        ours, theirs = (
+            begun(world, kind(order, "first-fit", backfill, nodes, depth=depth, memory=memory)).run()
+            for kind in (ListScheduler, OneByOne)
+        )
+        assert len(ours.loans) or rule == "local"
+        assert attempts(ours, 2**60) == attempts(theirs, 2**60), (backfill, depth, order, seed)
 
 
 def sharers(seed: int, count: int = 20) -> World:
@@ -197,8 +200,9 @@ def sharers(seed: int, count: int = 20) -> World:
 
 
 @pytest.mark.parametrize("place", ["disaggregation-aware", "min-fragmentation"])
+@pytest.mark.draws(25)
 def test_who_shares_delays_nobody_with_a_reservation(place: str) -> None:
-    for seed in range(25):
+    for seed in range(some(25)):
         watch_promises(begun(sharers(seed), f"conservative(place={place})"))
 
 
@@ -219,8 +223,9 @@ def detached(seed: int, count: int = 25) -> World:
     return World(Cluster.from_dict({"nodes": [{"count": 4, "cores": 4, "memory": 8}], "pools": [pool]}), jobs)
 
 
+@pytest.mark.draws(40)
 def test_no_reservation_moves_back_where_devices_stay_held_for_a_while() -> None:
-    for seed in range(40):
+    for seed in range(some(40)):
         watch_promises(begun(detached(seed), "conservative"))
 
 
@@ -262,8 +267,9 @@ def test_easy_never_delays_the_head(mix: str) -> None:
     assert heads
 
 
+@pytest.mark.draws(70)
 def test_easy_never_delays_the_head_where_devices_stay_held_for_a_while() -> None:
-    for seed in range(100, 170):
+    for seed in range(100, 100 + some(70)):
         assert watch_heads(begun(detached(seed), "easy"))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from lending_worlds import attempts_of
 from small_worlds import J, table
+from tries import some
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -70,9 +71,10 @@ def run(content: dict[str, Any], jobs: list[J], policy: LentSlurm) -> tuple[RunL
 
 
 @pytest.mark.parametrize("rule", RULES)
+@pytest.mark.draws(60)
 def test_a_plan_that_rests_decides_as_one_that_is_made_anew(rule: str) -> None:
     saved = 0
-    for seed in range(60):
+    for seed in range(some(60)):
         content, jobs, how = world(seed)
         policy = parse_policy(f"{rule}({how})")
         assert type(policy) is LentSlurm
@@ -82,7 +84,7 @@ def test_a_plan_that_rests_decides_as_one_that_is_made_anew(rule: str) -> None:
         assert attempts_of(ours) == attempts_of(theirs), seed
         assert ours.end_us == theirs.end_us
         saved += all_rounds - rounds
-    assert saved > 100
+    assert saved > some(60) * 5 // 3
 
 
 def test_a_policy_made_of_one_that_rests_is_asked_at_every_interval() -> None:
@@ -98,9 +100,10 @@ def test_a_policy_made_of_one_that_rests_is_asked_at_every_interval() -> None:
     assert run(content, jobs, Own(**values))[1] == run(content, jobs, restless)[1] > run(content, jobs, policy)[1]
 
 
+@pytest.mark.draws(30)
 def test_what_is_asked_while_a_plan_rests_is_answered_as_of_then() -> None:
     asked = 0
-    for seed in range(30):
+    for seed in range(some(30)):
         content, jobs, how = world(seed)
         policy = parse_policy(f"disaggregated({how})")
         core = Core(Cluster.from_dict(content), table(jobs), policy)
@@ -116,7 +119,7 @@ def test_what_is_asked_while_a_plan_rests_is_answered_as_of_then() -> None:
                 asked += 1
 
         Kernel(core).run(after_round=ask)
-    assert asked > 10
+    assert asked > some(30) // 3
 
 
 def by_the_tick(nodes: int, rule: str, every: int, jobs: list[J]) -> list[list[int]]:
@@ -149,3 +152,17 @@ def test_a_plan_does_not_rest_where_what_moves_meets_what_stands() -> None:
     ours, theirs = by_the_tick(4, "naive", 1, jobs)
     assert ours == theirs
     assert ours[4] == 3
+
+
+def test_a_rest_ends_where_what_moves_leaves_the_window_of_a_job() -> None:
+    """Six nodes: three of a job past its end, two in use until 22, one free. Four jobs, and one for the free node.
+
+    At 2 the first is expected from 3 to 27, the second from 27 on, the third from 37 on; the fourth has no place from
+    22 to 29 beside the second, so that it comes with the third and leaves nothing for the last. At 4 the second is
+    expected from 29 on: the fourth has its place at 22, and the last starts.
+    """
+    running = [J(0, 99, 3, 1, 1, 1), J(0, 22, 2, 22, 1, 1)]
+    waiting = [J(2, 24, 3, 24, 1, 1), J(2, 10, 5, 10, 1, 1), J(2, 10, 4, 10, 1, 1), J(2, 7, 2, 7, 1, 1)]
+    ours, theirs = by_the_tick(6, "naive", 1, [*running, *waiting, J(2, 40, 1, 40, 1, 1)])
+    assert ours == theirs
+    assert ours[-1] == 4

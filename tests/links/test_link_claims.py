@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from linked_worlds import claimed, jobs_of, linked, run
-from tries import draws
+from tries import draws, some
 
 from unrack.core import Core
 from unrack.errors import RefusedError
@@ -66,10 +66,11 @@ def test_what_tasks_send_themselves_stays_on_the_links_of_their_nodes() -> None:
     assert by_name(claims) == {"link of node 0": 140, "link of node 3": 70}
 
 
+@pytest.mark.draws(200)
 def test_one_more_device_costs_what_it_adds_to_the_claims() -> None:
     """Against the claims themselves, at every node and home, on links that are full here and there."""
     random = np.random.default_rng(1)
-    for _ in range(200):
+    for _ in range(some(200)):
         free, asked = random.integers(0, 300, 6), np.array([0, 100])
         node, homes = int(random.integers(0, 4)), np.arange(-1, 4)
         costs = LINKS.device_costs(asked, free, np.array([node]), homes)
@@ -79,9 +80,10 @@ def test_one_more_device_costs_what_it_adds_to_the_claims() -> None:
             assert cost == (int(claims[:, 1].sum()) if fits else -1)
 
 
+@pytest.mark.draws(200)
 def test_open_nodes_are_those_where_the_claims_of_one_more_task_are_free() -> None:
     random = np.random.default_rng(2)
-    for _ in range(200):
+    for _ in range(some(200)):
         free, asked = random.integers(0, 500, 6), np.array([100, 100])
         placed = np.flatnonzero(random.random(4) < 0.4)
         tasks = random.integers(1, 3, len(placed))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +9,11 @@ import polars as pl
 import pytest
 from linked_worlds import claimed, jobs_of, linked, run
 
-from unrack.errors import ClusterError
+from unrack.errors import ClusterError, UnrackError
 from unrack.resources.links.resource import RODINIA, Profiles
 from unrack.resources.links.slowdown import LinkSpeeds
 from unrack.slowdown.combined import by_resource
+from unrack.study.grid import load_study
 
 NW = 0.83 / 0.51
 """How many times as long NW takes beside a full link: 17 % of its run time in the network alone, 49 % there."""
@@ -167,11 +166,9 @@ def test_a_study_with_a_wrong_key_ends_with_exit_code_2(tmp_path: Path) -> None:
         'policies = ["easy"]\n[[clusters]]\nnodes = [{ count = 2, cores = 1 }]\nlinks = { mb_s = 10, speed = 1 }\n'
         "[[workloads]]\n[workloads.generate]\njobs = 3\narrivals = { gap_s = 1 }\nclasses = [{ run_s = 10 }]\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-m", "unrack", "run", str(study)], capture_output=True, text=True, timeout=300
-    )
-    assert found.returncode == 2
-    assert "links.speed: got an unknown key" in " ".join(found.stderr.split())
+    with pytest.raises(UnrackError, match=r"links\.speed: got an unknown key") as refused:
+        load_study(str(study))
+    assert refused.value.exit_code == 2
 
 
 def test_the_section_of_the_report_has_a_row_a_policy_and_the_load_over_time() -> None:

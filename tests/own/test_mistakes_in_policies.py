@@ -349,7 +349,7 @@ def test_what_goes_wrong_elsewhere_is_not_laid_at_the_policys_door(tmp_path: Pat
         unrack.simulate(*study_of(), load_policy(f"{path}:Mine"), progress=progress)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_study_tells_a_failure_once_and_keeps_the_other_runs(jobs: int, tmp_path: Path) -> None:
     written(tmp_path, RAISES)
     (tmp_path / "study.toml").write_text(STUDY.format("mine.py:Mine"))

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from unrack.cli.main import app
 from unrack.cluster.file import content_of
-from unrack.cluster.recount import recount
+from unrack.cluster.node_names import recount
 from unrack.cluster.spec import Cluster
 from unrack.study.input.inputs import Document
 from unrack.study.input.sweep import set_value

@@ -60,6 +60,16 @@ def test_a_node_that_fails_while_it_boots_is_on_once_it_is_repaired() -> None:
     assert nodes.spells[-1] == Spell(0, 100 * S, 110 * S, 20_000)
 
 
+def test_a_node_that_fails_before_the_first_job_comes_is_on_then_if_it_is_repaired() -> None:
+    nodes = Switching(power(2, keep_on=0), 200 * S)
+    nodes.down([0, 1], 10 * S)
+    nodes.up([0], 20 * S)
+    assert nodes.take([0], 259 * S) == 259 * S  # not due before 200 s + 60 s
+    nodes.up([1], 300 * S)
+    assert nodes.take([1], 359 * S) == 359 * S
+    assert not nodes.spells
+
+
 def test_a_job_waits_for_its_last_node_and_is_charged_for_none_of_it() -> None:
     cluster = Cluster.from_dict(
         {

@@ -11,6 +11,8 @@ import pytest
 from curves_by_hand import usage_curves
 from used_worlds import job, nodes, run, table, work
 
+import unrack
+from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, StudyError
 from unrack.sim.simulate import simulate
 from unrack.study.grid import load_study
@@ -38,6 +40,21 @@ def study(folder: Path, more: str = "") -> Path:
     path = folder / "use.toml"
     path.write_text(STUDY % more)
     return path
+
+
+def test_metrics_of_use_are_over_the_looks_that_were_taken(tmp_path: Path) -> None:
+    """Two jobs, one after the other on a node, hold 800 MB of its 1000 and use 400 from 0 to 1000 s."""
+    path = tmp_path / "jobs.csv"
+    path.write_text("id,submit,run,memory,used_mb\n1,0,500,800,400\n2,0,500,800,400\n")
+    workload = unrack.filtered(unrack.read_trace(path), {"usage": {"column": "used_mb"}})
+    cluster = Cluster.homogeneous(nodes=1, cores=1, memory=1000)
+    names = ("memory_used", "memory_held_unused", "memory_overcommit_max")
+    found = []
+    for window_s in (None, (0, 290), (610, 800)):  # looks are at 300, 600 and 900 s
+        window = None if window_s is None else (window_s[0] * 1_000_000, window_s[1] * 1_000_000)
+        metrics = simulate(cluster, workload, "easy", window_us=window).metrics
+        found.append([metrics[name] for name in names])
+    assert found == [[0.4, 0.5, 0.8], [None] * 3, [0.4, 0.5, 0.8]]
 
 
 def test_a_run_can_be_told_again_from_what_it_left(tmp_path: Path) -> None:

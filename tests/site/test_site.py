@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from notebook import is_newer
 
 import unrack
 from unrack.policy import __all__ as policy_names
@@ -36,7 +37,9 @@ def of_site(name: str) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built once."""
+    """The site, built once: by `make docs` since anything was changed, or here."""
+    if is_newer(ROOT / "site" / "index.html", "src", "papers", "docs", "examples"):
+        return ROOT / "site"
     pytest.importorskip("material")
     pytest.importorskip("mkdocstrings")
     built = tmp_path_factory.mktemp("site")

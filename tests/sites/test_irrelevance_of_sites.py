@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from irrelevances import IRRELEVANT, S, crowd, far, island, of_sizes, together
+from tries import some
 from twins import random_reservations, random_site
 
 import unrack
@@ -27,7 +28,8 @@ POLICIES = (
 MADE = [*IRRELEVANT.values(), together]
 
 
-@pytest.mark.parametrize("worlds", [range(120), pytest.param(range(120, 10_000), marks=pytest.mark.slow)])
+@pytest.mark.draws(120)
+@pytest.mark.parametrize("worlds", [range(some(120)), pytest.param(range(120, 10_000), marks=pytest.mark.slow)])
 def test_what_a_site_has_and_no_job_lacks_changes_no_schedule(worlds: range) -> None:
     """Of two worlds in three every task asks for a core; each world is for another policy and another irrelevance."""
     for seed in worlds:
@@ -47,7 +49,8 @@ SIZED = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("worlds", [range(84), pytest.param(range(84, 5_000), marks=pytest.mark.slow)])
+@pytest.mark.draws(84)
+@pytest.mark.parametrize("worlds", [range(some(84)), pytest.param(range(84, 5_000), marks=pytest.mark.slow)])
 def test_it_changes_no_schedule_of_jobs_of_several_sizes_either(worlds: range) -> None:
     """Nor which size they have: shares, growth and shrinking are of the nodes that a job may use."""
     wrong = []
@@ -96,6 +99,7 @@ def test_the_law_sees_reservations_that_move_whenever_anything_is_given_back(mon
 
 
 @pytest.mark.parametrize("kind", [random_site, random_reservations])
+@pytest.mark.draws(25)
 def test_no_promise_is_broken_when_nodes_are_grouped_otherwise(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of single cores on sites with partitions and windows that overlap: no reservation is ever later than before."""
     grouped, divide = list[Grain](), Grouped._divide
@@ -106,7 +110,7 @@ def test_no_promise_is_broken_when_nodes_are_grouped_otherwise(kind: Any, monkey
 
     monkeypatch.setattr(Grouped, "_divide", noting)
     for policy in ("conservative", "conservative(nodes=whole)"):
-        for seed in range(25):
+        for seed in range(some(25)):
             site = kind(seed, 40, exact=True)
             for job in site.jobs:
                 job.cores, job.tasks = 1, job.tasks * job.cores

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from test_kept_licences import plain
 from test_site_laws import NODES, POLICIES, jobs_of
+from tries import some
 from twins import RandomSite, random_cores
 
 import unrack
@@ -82,6 +83,7 @@ def test_nobody_uses_cores_that_are_kept_and_nobody_waits_for_ever(policy: str) 
      "conservative(order=sjf)", "conservative(compress=ends)", "slurm(interval=7 s)",
      "slurm(interval=20 s, reserve=nodes)"],
 )  # fmt: skip
+@pytest.mark.draws(12)
 def test_nodes_are_chosen_in_kernels_as_they_are_outside(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[int]()
     find = Mixed.find
@@ -91,7 +93,7 @@ def test_nodes_are_chosen_in_kernels_as_they_are_outside(policy: str, monkeypatc
         return find(self, view, notes, job, now)
 
     monkeypatch.setattr(Mixed, "find", counted)
-    sites = [random_cores(seed, 50) for seed in range(40, 52)]
+    sites = [random_cores(seed, 50) for seed in range(40, 40 + some(12))]
     inside = [unrack.simulate(site.cluster, site.workload, policy).tables["placements"] for site in sites]
     few = len(asked)
     monkeypatch.setattr(Reserved, "in_pass", False)
@@ -102,9 +104,10 @@ def test_nodes_are_chosen_in_kernels_as_they_are_outside(policy: str, monkeypatc
 
 
 @pytest.mark.parametrize("policy", ["conservative", "conservative(order=sjf)", "conservative(compress=ends)"])
+@pytest.mark.draws(20)
 def test_levels_stay_beside_kept_cores(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
-    for seed in range(60, 80):
+    for seed in range(60, 60 + some(20)):
         site = random_cores(seed, 60)
         kept = unrack.simulate(site.cluster, site.workload, policy)
         unrack.audit(kept)

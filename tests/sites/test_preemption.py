@@ -54,10 +54,9 @@ POLICIES = (
 @pytest.mark.parametrize("seed", range(6))
 def test_laws_of_preemption(seed: int, policy: str) -> None:
     cluster, workload = mixed_site(seed)
-    log = prepared(cluster, workload.jobs, parse_policy(policy)).run()
-    check(cluster, workload, log)
     result = unrack.simulate(cluster, workload, policy)  # what was held is audited
-    assert result.metrics["preemptions"] == len(log.preempted)
+    check(cluster, workload, result.log)
+    assert result.metrics["preemptions"] == len(result.log.preempted)
 
 
 @pytest.mark.parametrize("policy", POLICIES[:5])

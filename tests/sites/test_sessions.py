@@ -32,6 +32,19 @@ def test_a_users_next_job_comes_as_long_after_the_last_as_in_the_log() -> None:
     assert jobs["wait_s"].to_list() == [0, 50, 240, 0]
 
 
+def test_a_job_is_in_the_queue_from_when_it_comes_or_never() -> None:
+    """By Little's law the mean number of jobs in the queue is the sum of waits over the time."""
+    after = log(dependency=["", "afterok:1", "afternotok:1", "afterany:2"], begin_s=[None, None, None, 500.0])
+    result = unrack.simulate(unrack.Cluster.homogeneous(1, 1), after, "fcfs")
+    jobs, metrics = result.jobs.sort("job"), result.metrics
+    assert jobs["start_s"].to_list() == [0, 100, None, 500]
+    assert metrics["queue_length_mean"] == jobs["wait_s"].sum() == 0
+    assert metrics["queue_length_max"] == 0
+    followed = unrack.filtered(log(start_s=[0, 50, 160, 400]), {"sessions": {"by": "users", "think": "5 min"}})
+    result = unrack.simulate(unrack.Cluster.homogeneous(1, 1), followed, "fcfs")
+    assert result.metrics["queue_length_mean"] == pytest.approx((50 + 240) / 650)
+
+
 def test_with_more_room_users_come_earlier() -> None:
     slow = log(start_s=[0, 50, 250, 700])  # in the log the second job waited 90 s, and the third came before it ended
     slow = unrack.filtered(slow, {"sessions": "users"})

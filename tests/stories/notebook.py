@@ -10,6 +10,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = {path.stem: path for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))}
+KEPT = ROOT / "out" / "notebooks"
 SECONDS = 300
 
 
@@ -23,16 +24,21 @@ def run(path: Path, folder: Path) -> Any:
     return notebook
 
 
+def is_newer(made: Path, *rooms: str) -> bool:
+    """Whether a file, as `make docs` leaves it, is newer than all files in these folders that it may depend on."""
+    files = (path for room in rooms for path in (ROOT / room).rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return made.is_file() and made.stat().st_mtime > max(path.stat().st_mtime for path in files)
+
+
 def main() -> None:
     """Run those that were changed since they were last run."""
     import nbformat
 
-    folder = ROOT / "out" / "notebooks"
-    folder.mkdir(parents=True, exist_ok=True)
+    KEPT.mkdir(parents=True, exist_ok=True)
     for path in NOTEBOOKS.values():
-        kept = folder / path.name
+        kept = KEPT / path.name
         if not kept.is_file() or kept.stat().st_mtime < path.stat().st_mtime:
-            nbformat.write(run(path, folder), kept)
+            nbformat.write(run(path, KEPT), kept)
 
 
 if __name__ == "__main__":

@@ -156,7 +156,7 @@ def test_a_policy_file_that_exits_is_refused(text: str, tmp_path: Path) -> None:
         load_policy(f"{tmp_path / 'exits.py'}:X")
 
 
-@pytest.mark.parametrize("swallow", ["pass", "raise"])
+@pytest.mark.parametrize("swallow", ["pass", pytest.param("raise", marks=pytest.mark.long)])
 def test_ctrl_c_is_not_taken_for_the_policys_own(swallow: str, tmp_path: Path) -> None:
     """The policy waits once for the signal, and then lets it pass or swallows it."""
     ending = f"""
@@ -266,6 +266,7 @@ def test_a_disk_that_is_full_ends_with_one_sentence_and_later_it_goes_on(
         assert kept.get(path.parent.name, path.stat().st_mtime_ns) == path.stat().st_mtime_ns
 
 
+@pytest.mark.long
 def test_nothing_but_kept_runs_is_written_while_workloads_go_to_the_workers(tmp_path: Path) -> None:
     study, seen = load_study(studied(tmp_path)), set()
     place = tmp_path / "out"
@@ -361,6 +362,7 @@ def paths_of(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [at, *(path for key, part in inside for path in paths_of(part, (*at, key)))]
 
 
+@pytest.mark.long
 def test_a_record_of_an_earlier_version_with_anything_wrong_in_it_never_ends_in_a_traceback(finished: Path) -> None:
     """Without checksums nothing but the shape can be looked at."""
     path = next(path for path in finished.glob("runs/*/run.json") if "easy" in path.parent.name)

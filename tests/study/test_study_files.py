@@ -212,7 +212,7 @@ class Broken:
 """
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_run_that_fails_says_which_and_why_and_the_others_are_kept(tmp_path: Path, jobs: int) -> None:
     (tmp_path / "broken.py").write_text(BROKEN_POLICY)
     study = load_study(write(tmp_path, GOOD.replace('"fcfs"', '"fcfs", "broken.py:Broken"')))
@@ -222,7 +222,7 @@ def test_a_run_that_fails_says_which_and_why_and_the_others_are_kept(tmp_path: P
     assert len(list((tmp_path / "out" / "runs").glob("*/run.json"))) == 2
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_policy_file_that_raises_fails_its_own_run_only(tmp_path: Path, jobs: int) -> None:
     (tmp_path / "raising.py").write_text("class Raising:\n    def decide(self, view, memory, now):\n        1 / 0\n")
     study = load_study(write(tmp_path, GOOD.replace('"fcfs"', '"raising.py:Raising", "fcfs"')))

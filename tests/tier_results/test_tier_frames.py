@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tier_runs import S, centre, least_price, price_of, servers, some_run, state_at, status_of, workload
+from tries import some
 
 import unrack
 from unrack.cluster.spec import Cluster
@@ -29,15 +30,16 @@ def test_every_row_of_the_table_of_tiers_is_what_its_definitions_say() -> None:
     assert all(seen.values()), seen  # every column was put to the test
 
 
+@pytest.mark.draws(20)
 def test_memory_is_open_to_servers_that_ask_none_of_it_as_long_as_there_are_cores() -> None:
     stranded = 0
-    for seed in range(20):
+    for seed in range(some(20)):
         draws = np.random.Generator(np.random.PCG64(seed))
-        cluster, some = centre(draws), servers(draws, 12)
-        rows = some.jobs.asks.copy()
+        cluster, given = centre(draws), servers(draws, 12)
+        rows = given.jobs.asks.copy()
         rows[MEMORY, ::3] = 0
-        slo = replace(some.jobs.slo, floor_mb=np.minimum(some.jobs.slo.floor_mb, rows[MEMORY]))
-        run = unrack.simulate(cluster, workload(replace(some.jobs, asks=rows, slo=slo)), "slo")
+        slo = replace(given.jobs.slo, floor_mb=np.minimum(given.jobs.slo.floor_mb, rows[MEMORY]))
+        run = unrack.simulate(cluster, workload(replace(given.jobs, asks=rows, slo=slo)), "slo")
         for row in run.table("tiers").iter_rows(named=True):
             time_us = round(row.pop("time_s") * S)
             assert row == pytest.approx(state_at(run.log, time_us)), (seed, time_us)

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tier_runs import S, some_run, workload
+from tries import some
 
 import unrack
 from unrack.cluster.spec import Cluster
@@ -66,8 +67,9 @@ def test_a_window_cuts_the_integrals_and_leaves_other_servers_out() -> None:
     assert before["slo_broken_local"] is None
 
 
+@pytest.mark.draws(30)
 def test_runs_with_tiers_have_every_metric_of_tiers_and_one_for_each_tier() -> None:
-    for seed in range(30):
+    for seed in range(some(30)):
         run = some_run(seed)
         names = run.log.cluster.tiers.names
         wanted = [own for name in TIER_METRICS for own in ([name.replace("TIER", tier) for tier in names]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 import pytest
+from tries import some
 
 import unrack
 from unrack.cluster.spec import Cluster
@@ -171,9 +172,10 @@ def plainly(c: Centre, rule: str, leases: dict[int, Lease]) -> list[int]:
 
 
 @pytest.mark.parametrize("rule", RULES)
+@pytest.mark.draws(60)
 def test_every_server_goes_where_a_plain_program_puts_it(rule: str) -> None:
     waited = lent = 0
-    for seed in range(60):
+    for seed in range(some(60)):
         c = centre(seed)
         policy, leases = parse_policy(rule), dict[int, Lease]()
 
@@ -193,4 +195,4 @@ def test_every_server_goes_where_a_plain_program_puts_it(rule: str) -> None:
         )
         waited += sum(at > one[0] for at, one in zip(expected, c.servers, strict=True))
         lent += sum(len(lease.borrowed) > 0 for lease in leases.values())
-    assert min(waited, lent) > 100
+    assert min(waited, lent) > some(60) * 5 // 3

@@ -114,6 +114,7 @@ def test_requests_deadlines_users_memory_and_devices_are_drawn() -> None:
         ({"classes": [{"run_s": {"kind": "lognormal", "median": 1e15, "sigma": 20}}]}, "285 years"),
         ({"classes": [{"run_s": 1, "tasks": 1e12}]}, "tasks"),
         ({"classes": [{"run_s": 1, "devices": {"gpu": 1}}]}, "devices"),
+        ({"classes": [{"run_s": 1, "devices": {"site.where": 1}}]}, "devices"),
         ({"classes": [{"run_s": 1, "weight": 0}]}, "weight"),
         ({"arrivals": {"mean_gap_s": 1e15}}, "285 years"),
     ],

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, TraceError
+from unrack.sim.simulate import simulate
+from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.source import Source
 from unrack.workload.formats.table.read import read_table
 from unrack.workload.job import Workload
@@ -47,6 +51,22 @@ def test_a_mapping_names_columns_by_name_or_number_with_units_factors_and_defaul
     assert made.jobs.tasks.tolist() == [3, 3]
     assert made.jobs.memory_mb.tolist() == [2048, 1024]
     assert made.jobs.user_names == ("ann",)
+
+
+def test_the_jobs_of_a_finished_run_are_a_workload_again(tmp_path: Path) -> None:
+    """Of what they held, ran and were worked out to claim, nothing is taken for what they ask."""
+    table = (
+        "id,submit,run,request,tasks,cores,memory,partition\na,0,60,90,2,3,100,p\nb,1,30,30,1,9,50,p\nc,2,5,5,3,1,,p\n"
+    )
+    cluster = Cluster.from_dict({
+        "nodes": [{"count": 2, "cores": 4, "memory": 1000}], "site": {"partitions": [{"name": "p"}]},
+        "power": {"idle": 10, "peak": 50, "cap": 90},
+    })  # fmt: skip
+    first = simulate(cluster, read(table), "easy").jobs
+    first.write_parquet(tmp_path / "jobs.parquet")
+    again = simulate(cluster, read_trace(tmp_path / "jobs.parquet"), "easy").jobs
+    assert first["state"].to_list() == ["finished", "rejected", "finished"]
+    assert again.select(first.columns).equals(first)
 
 
 def test_a_time_unit_may_be_a_number_of_seconds() -> None:

@@ -101,6 +101,14 @@ def test_waiting_times_given_become_those_of_the_log(tmp_path: Path) -> None:
     assert read_trace(tmp_path / "t.swf").jobs.extra["log_wait_s"].to_list() == [2.5, None]
 
 
+def test_a_table_made_of_a_log_is_a_log_again(tmp_path: Path) -> None:
+    rows = ["1 0 7.5 60 2 -1 -1 2 90 -1 1 3 4 -1 -1 -1 -1 -1", "2 5 0 10 1 -1 -1 1 20 -1 0 3 4 -1 -1 -1 1 2.5"]
+    (tmp_path / "log.swf").write_text("\n".join(rows) + "\n")
+    write_trace(tmp_path / "table.csv", read_trace(tmp_path / "log.swf"))
+    write_trace(tmp_path / "again.swf", read_trace(tmp_path / "table.csv"))
+    assert read_trace(tmp_path / "again.swf").jobs.digest() == read_trace(tmp_path / "log.swf").jobs.digest()
+
+
 def test_a_gzip_file_has_the_same_bytes_each_time(tmp_path: Path) -> None:
     made = generate({"jobs": 50, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 5}]})
     write_trace(tmp_path / "a.swf.gz", made)

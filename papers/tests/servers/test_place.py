@@ -393,6 +393,7 @@ def test_the_examples_can_be_placed() -> None:
     assert answer["clusters_used"] >= 2, "two of the group must not share a feed"
 
 
+@pytest.mark.long
 def test_the_command_works_in_a_process_of_its_own(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "unrack", "place", str(write(tmp_path, published()))]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "160"}

@@ -155,7 +155,7 @@ def spoil(content: Any, draw: st.DataObject) -> None:
         return
 
 
-@draws(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@draws(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data(), st.integers(1, 3))
 def test_a_spoilt_file_is_answered_or_refused_and_nothing_else(tmp_path: Path, draw: st.DataObject, times: int) -> None:
     content = published()

@@ -22,11 +22,11 @@ from unrack.cluster.file import (
     keys_at,
     torus_of,
 )
+from unrack.cluster.node_names import Finder, by_name, drained_nodes, node_names_of
 from unrack.cluster.pools.from_file import plan_pools
 from unrack.cluster.pools.pool import Devices, build_devices, no_devices
 from unrack.cluster.presets import cluster_facts
 from unrack.cluster.prices.prices import Prices, make_prices
-from unrack.cluster.recount import Finder, by_name, drained_nodes, node_names_of
 from unrack.cluster.tiers import Tiers, build_tiers
 from unrack.errors import ClusterError, check_choice
 from unrack.facts import line, table

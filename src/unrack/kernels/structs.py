@@ -6,10 +6,12 @@ is compiled, and 10 µs a call from Python.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numba import config
 from numba.core import cgutils, types
 from numba.experimental import structref
@@ -28,9 +30,15 @@ class InKernels:
         return self if config.DISABLE_JIT else _struct(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The arrays, without the struct of these: for copies too."""
+        """The arrays, without the struct of these."""
         values: Any = self
         return type(self), tuple(values)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Arrays that cannot be written are the same in copies: for others kernels would be compiled again."""
+        values: Any = self
+        memo |= {id(one): one for one in values if isinstance(one, np.ndarray) and not one.flags.writeable}
+        return type(values)(*copy.deepcopy(tuple(values), memo))
 
 
 @structref.register

@@ -5,7 +5,7 @@ Of jobs that change: the sizes that they can have, and what a suspended one goes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import ceil
 from operator import index
 from typing import NamedTuple, SupportsIndex
@@ -276,12 +276,3 @@ class Suspended(NamedTuple):
     since_us: int
     left_us: int  # the work that is expected to be left of it, µs at speed 1
     lead_us: int  # how much longer its devices were being attached
-
-
-def joined(loans: Iterator[tuple[Loan, ...]]) -> list[Loan]:
-    """One loan for each pair of nodes, in order."""
-    mb: dict[tuple[int, int], int] = {}
-    for some in loans:
-        for loan in some:
-            mb[loan.node, loan.lender] = mb.get((loan.node, loan.lender), 0) + loan.mb
-    return [Loan(node, lender, amount) for (node, lender), amount in mb.items()]

@@ -8,7 +8,8 @@ many jobs that allows is bounded by :func:`unrack.solver.late.fewest_late`.
 Each *resource* is counted so that no schedule ever holds more of it than the cluster has:
 
 ``cores``, ``memory``
-    Cores, or memory, of all tasks, for the fastest run.
+    Cores, or memory, of all tasks, for the fastest run; no memory where jobs may hold less of it than they ask for, as
+    it is known what they use.
 ``cores in pieces of 6``
     Cores of all tasks, where those that cannot be used beside a task count as its own (:mod:`unrack.solver.late`).
 ``cores in reach of nvme``
@@ -81,6 +82,7 @@ def bound(
     pace: Pace | None = None,
     *,
     window_us: tuple[int, int] | None = None,
+    at_once: bool = True,
 ) -> Bound:
     """The fewest missed deadlines and the least mean response that any policy could reach.
 
@@ -93,6 +95,8 @@ def bound(
     window_us
         Count only the jobs submitted in this window (both ends included). The others may be put off, so the bound on
         the jobs of the window alone holds.
+    at_once
+        Jobs come when they are submitted; else some wait for others or for a time, and respond from then on.
     """
     work = jobs.left_us
     pace = no_pace(cluster.devices, len(jobs)) if pace is None else pace
@@ -107,8 +111,10 @@ def bound(
     late = {name: int(count) for name, count in zip(strict.names, found.by_resource, strict=True)}
     patient = resources(cluster, jobs, work, fastest, pace)
     fits = np.isfinite(patient.energy).all(axis=0)
+    if jobs.under_way is not None:  # of these no response is known
+        fits &= ~jobs.under_way.runs
     response = float(fastest[fits].sum(dtype=np.float64))
-    for energy, capacity in zip(patient.energy, patient.capacity, strict=True):
+    for energy, capacity in zip(patient.energy, patient.capacity, strict=True) if at_once else ():
         response = max(response, least_response(jobs.submit_us[fits], energy[fits] / capacity))
     mean = response / int(fits.sum()) / SECOND_US if fits.any() else None
     return Bound(len(jobs), found.total, found.certain, late, mean)
@@ -140,7 +146,7 @@ def resources(
     run = fastest_us.astype(np.float64)
     tasks = jobs.tasks.astype(np.float64)
     rows: dict[str, tuple[Floats, float]] = dict(_cores("cores", cluster.cores, jobs.cores, tasks * run))
-    if cluster.total_mb:
+    if cluster.total_mb and jobs.usage is None:
         rows["memory"] = tasks * jobs.memory_mb * run, float(cluster.total_mb)
     work = work_us.astype(np.float64)
     limit = np.full(len(jobs), np.inf) if limit_us is None else limit_us

@@ -23,8 +23,7 @@ from unrack.policy.lending.slurm import LentSlurm
 from unrack.policy.orders import ORDERS
 from unrack.policy.parameters import Parameter, count, duration, lending_group, node_share, one_of, yes
 from unrack.policy.placement.contract import MemoryRule
-from unrack.policy.placement.lent_memory import FITS, LentMemory, LocalMemory
-from unrack.policy.placement.mixed import PLACES
+from unrack.policy.placement.lent_memory import FITS, PLACES, LentMemory, LocalMemory
 from unrack.policy.placement.tiered_memory import RULES as TIER_RULES
 from unrack.policy.placement.tiered_memory import TieredMemory
 from unrack.policy.pools.pool_placement import READINGS, TEXT

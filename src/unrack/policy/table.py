@@ -19,8 +19,7 @@ from unrack.policy.flow.costs import COSTS
 from unrack.policy.flow.scheduler import Flow
 from unrack.policy.limits import extended
 from unrack.policy.parameters import Parameter, cost_weight, count, duration, flow_solver, interval, load, one_of, yes
-from unrack.policy.placement.lent_memory import FITS
-from unrack.policy.placement.mixed import OF_DEVICES
+from unrack.policy.placement.lent_memory import FITS, OF_DEVICES
 from unrack.policy.pools.pool_policy import Lookahead, Pooled
 from unrack.policy.prediction.easy_plus_plus import CORRECTIONS, ROUNDS, TIMES, EasyPlusPlus
 from unrack.policy.preemption.preempting import Preempting

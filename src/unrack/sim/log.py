@@ -19,6 +19,7 @@ from unrack.reasons import Code, Reason
 from unrack.resources.places import NO_CLAIMS
 from unrack.sim.faults import Failure
 from unrack.sim.recorder import Extension, MemoryStop, Preemption, Recorder, Rows, Suspension
+from unrack.units import NEVER_US
 from unrack.workload.job import JobTable
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ class RunLog:
     deadlocks: tuple[int, ...] = ()  # when jobs that stood still waited for each other and one was stopped, µs
     # int64[jobs]: when each could first be started by its own word; ``None``: when it was submitted
     eligible_us: Ints | None = None
+
+    @property
+    def came_us(self) -> Ints:
+        """int64[jobs]: when each came into the queue: submitted, and could be started by its own word."""
+        return self.jobs.submit_us if self.eligible_us is None else np.maximum(self.jobs.submit_us, self.eligible_us)
 
     def __repr__(self) -> str:
         words = [counted(len(self.jobs), "job"), counted(len(self.attempt_job), "attempt")]
@@ -230,6 +236,7 @@ def log_of(kernel: Kernel, now: int) -> RunLog:
     never = {job: Reason(Code.NEVER_STARTED, str(core.why(job, now))) for job in waiting}
     if kernel.graph is not None:
         never |= {job: Reason(Code.DEPENDENCY, "what it waits for has not come") for job in kernel.graph.waiting}
+        kernel.graph.eligible_us[list(kernel.graph.waiting)] = NEVER_US
     return RunLog.of(
         kernel.recorder, state.cluster, kernel.jobs, state.status[: len(kernel.jobs)], {**core.reasons, **never},
         kernel.outages.capacity, now, None if kernel.following is None else kernel.following.use.table(),

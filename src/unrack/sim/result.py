@@ -48,7 +48,7 @@ from unrack.sim.log import RunLog
 from unrack.slowdown.memory.speeds import ContentionNote
 from unrack.slowdown.model import fastest
 from unrack.units import SECOND_US, seconds_text
-from unrack.workload.sizing import COLUMN
+from unrack.workload.sizing import COLUMN, least_times
 
 _TIMES = {"wait_s_mean": "mean wait", "wait_s_p95": "p95 wait"}
 _SHARES = {"missed_deadlines": "missed deadlines", "utilisation_cores": "cores in use"}
@@ -216,12 +216,17 @@ class Result:
 
     @cached_property
     def bound(self) -> Bound | None:
-        """What no policy could beat on this workload and hardware; ``None``: no job has a deadline, or sizes change."""
-        jobs = self.log.jobs
-        if self.sizes or not bool((jobs.deadline_us >= 0).any()):
+        """What no policy could beat on this workload and hardware.
+
+        ``None``: no job has a deadline, sizes change, or jobs may be stopped with work left, at limits.
+        """
+        log, jobs = self.log, self.log.jobs
+        limited = log.extensions is not None and bool((jobs.work_us > jobs.request_us).any())
+        if limited or log.cut or least_times(jobs) or self.sizes or not bool((jobs.deadline_us >= 0).any()):
             return None
         run_us = np.floor(jobs.left_us / np.maximum(self.fastest, 1e-9)).astype(np.int64)
-        return bound(self.log.cluster, jobs, run_us, self.pace, window_us=self.window_us)
+        at_once = log.eligible_us is None
+        return bound(log.cluster, jobs, run_us, self.pace, window_us=self.window_us, at_once=at_once)
 
     @cached_property
     def metrics(self) -> dict[str, float | None]:

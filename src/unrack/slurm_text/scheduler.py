@@ -22,6 +22,7 @@ class Scheduler:
     queue_depth: int = 100
     memory: bool = True  # whether memory is counted
     whole_nodes: bool = False  # whether jobs get whole nodes
+    whole_cores: bool = True  # whether jobs get cores with all of their threads
     limits: bool = False  # whether limits of accounts and QOS are enforced
     accounts: bool = False  # whether it keeps accounts
     # what it says of priorities, keys in small letters, where it goes by more than the order of arrival
@@ -100,6 +101,7 @@ def scheduler_from(said: Mapping[str, str]) -> Scheduler:
         main=parameters.get("sched_interval") != "-1",
         memory="memory" in said.get("selecttypeparameters", "").lower(),
         whole_nodes=said.get("selecttype", "").endswith("linear"),
+        whole_cores="cr_cpu" not in said.get("selecttypeparameters", "").lower(),
         limits=accounts and bool(enforced & {"limits", "safe", "all"}),
         accounts=accounts,
         priorities={key: value for key, value in said.items() if multifactor and key.startswith("priority")},

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unrack.cluster.recount import numbers_of
+from unrack.cluster.node_names import numbers_of
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE, is_resource

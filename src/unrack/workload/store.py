@@ -35,8 +35,10 @@ class JobStore:
         self._show()
 
     def _show(self) -> None:
-        rows: Ints = sealed(self._rows)
-        self.submit_us, self.priority, self.deadline_us = rows
+        rows = sealed(self._rows)
+        self.submit_us: Ints = rows[0]
+        self.priority: Ints = rows[1]
+        self.deadline_us: Ints = rows[2]
 
     def add(self, job: Job, row: JobTable) -> None:
         """Take a job, of which ``row`` is :func:`one_row`, behind the others; its ``index`` becomes the next one."""

@@ -23,11 +23,22 @@ RUN: list[dict[str, Any]] = [
     {"hint": "nomultithread"}, {"spread_job": True, "nodes": 2, "ntasks": 4}, {"use_min_nodes": True, "nodes": "1-3"},
     {"oversubscribe": True}, {"exclusive": "user"}, {"mem": 0}, {"distribution": "cyclic", "nodes": 2, "ntasks": 3},
     {"mincpus": 5, "ntasks": 2}, {"mincpus": 4, "nodes": 2}, {"ntasks_per_gpu": 2, "gpus": 1}, {"no_kill": True},
-    {"nodes": 2, "ntasks": 5, "cpus_per_task": 2}, {"array": "0-999%1", "time": "1"},
+    {"nodes": 2, "ntasks": 5, "cpus_per_task": 2}, {"contiguous": True, "nodes": 2},
+    {"gpus_per_socket": 1, "sockets_per_node": 1}, {"network": "any"}, {"overcommit": True, "ntasks": 40},
+    {"overcommit": True, "ntasks": 40, "nodes": 2}, {"overcommit": True, "ntasks": 9, "nodes": "1-2"},
+    {"array": "0-999%1", "time": "1"},
 ]  # fmt: skip
-LEFT: list[dict[str, Any]] = [
-    {"contiguous": True, "nodes": 2}, {"gpus_per_socket": 1, "sockets_per_node": 1}, {"mincpus": 9}, {"nodes": 9},
-    {"cpus_per_gpu": 9, "gpus": 1},
+LEFT: list[dict[str, Any]] = [{"mincpus": 9}, {"nodes": 9}, {"cpus_per_gpu": 9, "gpus": 1}]
+THREADED: list[tuple[dict[str, Any], int, int, int]] = [
+    # -> nodes, CPUs and tasks that Slurm by itself gives it, on nodes of two sockets of four cores of two threads
+    ({"ntasks": 1}, 1, 2, 1), ({"ntasks": 1, "cpus_per_task": 3}, 1, 4, 1),
+    ({"ntasks": 2, "cpus_per_task": 3}, 1, 6, 2), ({"ntasks": 4, "hint": "nomultithread"}, 1, 8, 4), ({"ntasks": 8, "threads_per_core": 1}, 1, 16, 8),
+    ({"ntasks": 9, "threads_per_core": 1}, 2, 18, 9), ({"ntasks": 17}, 2, 18, 17), ({"ntasks": 16}, 1, 16, 16),
+    ({"ntasks": 4, "ntasks_per_core": 1}, 1, 8, 4), ({"ntasks": 2, "ntasks_per_socket": 1}, 1, 2, 2),
+    ({"ntasks": 2, "extra_node_info": "2:2:1"}, 1, 4, 2), ({"nodes": 2, "ntasks": 3}, 2, 4, 3),
+    ({"ntasks": 2, "gpus_per_socket": 1, "sockets_per_node": 2}, 1, 2, 2), ({"exclusive": True}, 1, 16, 1),
+    ({"overcommit": True, "ntasks": 40}, 1, 2, 40), ({"overcommit": True, "ntasks": 40, "nodes": 2}, 2, 4, 40),
+    ({"ntasks": 2, "core_spec": 2}, 1, 16, 2), ({"ntasks": 13, "core_spec": 2}, 2, 32, 13),
 ]  # fmt: skip
 WAIT: list[dict[str, Any]] = [{"tmp": "1000"}, {"nodelist": "n4"}, {"gpus": 7}]
 """What may start once the fourth node is back."""
@@ -74,3 +85,27 @@ def test_what_slurm_would_run_runs_and_no_ask_holds_up_others(new_bed: Callable[
     assert {one["JobState"] for one in known.values()} == {"COMPLETED"}
     assert known[run[-1]]["Restarts"] == "2"
     audit(driven, [*mine, *wait[1:], *others])
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["by itself", "driven"])
+def test_jobs_have_the_nodes_cpus_and_tasks_that_slurm_gives_them_on_cores_with_threads(
+    new_bed: Callable[..., Bed], tmp_path: Path, alone: bool
+) -> None:
+    bed = new_bed(nodes=4, cores=16, sockets=2, gpus=2, node_words="ThreadsPerCore=2", scheduler="backfill",
+                  remember_s=3000, extra=("AllowSpecResourcesUsage=YES",))  # fmt: skip
+    asked = {"hold": not alone, "partition": "main", "time": "1", "mem": 100, "script": "sleep 1"}
+    jobs = [bed.submit(**{**asked, **more}) for more, *_ in THREADED]
+    driven = Driven(bed, tmp_path, "easy", start_timeout="20 s")
+    if not alone:
+        driven.start()
+    try:
+        bed.wait_until(lambda: driven.all_over(jobs), 90, "all have run")
+    finally:
+        if not alone:
+            driven.stop()
+    for job, (more, *given) in zip(jobs, THREADED, strict=True):
+        found = bed.job(job)
+        assert found["JobState"] == "COMPLETED", more
+        assert [int(found[key]) for key in ("NumNodes", "NumCPUs", "NumTasks")] == given, more
+    if not alone:
+        audit(driven, jobs)

@@ -24,6 +24,7 @@ class Layout:
 
     nodes: int = 16
     cores: int = 8
+    sockets: int = 1
     memory_mb: int = 32_000
     nvme: int = 4
     gpus: int = 0
@@ -93,8 +94,9 @@ def _slurm_conf(folder: Path, layout: Layout, ports: range, host: str) -> str:
         *([f"Licenses={','.join(f'{name}:{n}' for name, n in layout.licences.items())}"] if layout.licences else []),
         *layout.extra,
         *(
-            f"NodeName={names} NodeHostname={host} NodeAddr=127.0.0.1 Port={own} CPUs={layout.cores} Sockets=1 "
-            f"CoresPerSocket={layout.cores // (2 if 'ThreadsPerCore=2' in layout.node_words else 1)} "
+            f"NodeName={names} NodeHostname={host} NodeAddr=127.0.0.1 Port={own} CPUs={layout.cores} "
+            f"Sockets={layout.sockets} "
+            f"CoresPerSocket={layout.cores // layout.sockets // (2 if 'ThreadsPerCore=2' in layout.node_words else 1)} "
             f"{layout.node_words} RealMemory={layout.memory_mb} State=UNKNOWN"
             + (f" Gres={','.join(counts)}" if counts else "") + (f" Features={words}" if words else "")
             for names, own, words in _lines(layout, ports)

@@ -140,8 +140,9 @@ def test_what_is_asked_beyond_the_fields_is_named() -> None:
             "contiguous": True, "core_spec": set_to(2)}  # fmt: skip
     found = read(waiting(**asks, tres_per_job="gres/gpu:a100:4"))[0]
     assert found.beyond == (
-        "features of its first node", "resources a socket", "specialised cores", "contiguous nodes",
+        "features of its first node", "resources a socket, and does not say of how many sockets",
     )  # fmt: skip
+    assert (found.contiguous, found.set_aside, found.exclusive) == (True, 2, True)
     assert (found.features, found.reservation, found.types) == ("avx&[a|b]", "week", ("gpu:a100",))
 
 

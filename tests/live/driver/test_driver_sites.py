@@ -465,3 +465,22 @@ def test_a_job_whose_end_a_killed_controller_has_forgotten_runs_again_where_its_
     assert "n4" in job.starts[-1][1]
     assert entries(world, number)[-1]["wanted"] == ["n4"]
     assert replay(world.journal.records()).differences == []
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_job_queued_again_that_ran_where_it_may_not_any_more_starts_where_it_may(held: bool) -> None:
+    world = Sites()
+    number = world.submit(partition="left,right", cores=4, run_s=50, limit_s=60)
+    world.go(3)
+    job = world.slurm.jobs[number]
+    (_, first) = job.starts[0]
+    (name,) = first
+    world.slurm.nodes[name] = replace(world.slurm.nodes[name], partitions=frozenset({"ours"}))
+    world.slurm.dirty = True
+    world.go(3)
+    world.slurm.requeue(number, held=held)
+    job.run_s = 2
+    world.until_done()
+    assert (job.state, len(job.starts)) == ("COMPLETED", 2)
+    assert not world.slurm.asked
+    assert replay(world.journal.records()).differences == []

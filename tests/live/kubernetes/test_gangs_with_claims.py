@@ -170,7 +170,7 @@ def test_claims_that_others_write_at_the_same_time_are_written_again(
         assert audit(bed) == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_the_driver_is_killed_at_any_point_and_no_gang_is_half_there(
     bed: KubernetesBed, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from batch_systems import random_asked, random_supply
 from check import check, faults, objective
+from tries import some
 
 from unrack.errors import InputError
 from unrack.solver.servers import Asked, Supply, asked
@@ -109,10 +110,11 @@ def test_small_batches_are_solved_exactly_and_meet_everything_asked(some: int, p
 
 
 @pytest.mark.usefixtures("by_search")
+@pytest.mark.draws(40)
 @pytest.mark.parametrize("plain", [True, False])
 def test_the_search_alone_never_claims_more_than_is_true_and_is_mostly_right(plain: bool) -> None:
     right = 0
-    for seed in range(100, 140):
+    for seed in range(100, 100 + some(40)):
         supply, asks, busy = system(seed, plain=plain)
         found = place_batch(supply, asks, effort_s=1, busy=busy)
         check(supply, asks, found, busy)
@@ -123,7 +125,7 @@ def test_the_search_alone_never_claims_more_than_is_true_and_is_mostly_right(pla
             if found.objective[:goals] == best.objective[:goals]:
                 assert found.bound[goals] <= best.objective[goals]
         right += found.objective == best.objective
-    assert right >= (38 if plain else 32)
+    assert right >= some(40) * (19 if plain else 16) // 20
 
 
 @pytest.mark.usefixtures("by_search")
@@ -228,6 +230,7 @@ def test_what_cannot_be_is_refused_with_its_name(change: dict[str, Any], field: 
         place_batch(supply, asks, busy=change.get("busy"), start=change.get("start"))
 
 
+@pytest.mark.long
 @pytest.mark.needs_data
 def test_the_papers_servers_need_66_clusters_and_the_price_is_proven(data: Path) -> None:
     path = data / "slo" / "azure-1000-servers.json"

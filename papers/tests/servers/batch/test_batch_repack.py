@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from batch_systems import random_asked, random_supply
 from check import faults, objective
+from tries import some
 
 from unrack.errors import InputError
 from unrack.solver.servers import Asked, Supply, asked
@@ -180,9 +181,10 @@ def best_beside(supply: Supply, asks: Asked, now: Allocation, moves: int) -> tup
     return best
 
 
+@pytest.mark.draws(16)
 def test_on_small_systems_bounds_hold_where_splits_stay() -> None:
     proven = 0
-    for seed in range(100, 116):
+    for seed in range(100, 100 + some(16)):
         draws = np.random.default_rng(seed)
         supply = random_supply(draws, 3, mb=80)
         asks = random_asked(draws, supply, 4, plain=True)
@@ -195,7 +197,7 @@ def test_on_small_systems_bounds_hold_where_splits_stay() -> None:
         if found.clusters_used == best[0]:
             assert found.bound_price <= best[1]
         proven += found.status == "optimal"
-    assert proven >= 8
+    assert proven >= some(16) // 2
 
 
 FAULTS = {

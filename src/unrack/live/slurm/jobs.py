@@ -44,6 +44,7 @@ class JobReading(NamedTuple):
     # Whether a job of which something cannot be kept is one all the same, such as generic resources that the cluster
     # does not count. What it needs in amounts is kept.
     lenient: bool = False
+    together: tuple[int, ...] = ()  # of each node, how many of its CPUs are given to jobs together; none: 1
 
 
 STRICT = JobReading()
@@ -80,10 +81,14 @@ def job_of(
         return Problem(found)
     words = words_of(job, cluster)
     there = nodes_for(cluster, words)
-    nodes = _nodes(job, cluster, there)
+    grain = max((one for one, is_there in zip(how.together, there, strict=False) if is_there), default=1)
+    nodes = _nodes(job, cluster, there, grain)
     if isinstance(nodes, Problem):
         return nodes
-    cores = _cores(job, cluster, nodes, there)
+    if job.contiguous and nodes > 1:
+        side_by_side = f"contiguous*{nodes}"
+        words["constraint"] = f"({words['constraint']})&{side_by_side}" if words["constraint"] else side_by_side
+    cores = _cores(job, cluster, nodes, there, grain)
     mb = _memory(job, cluster, cores, nodes, there) if how.memory else 0
     if size := _size(job, cluster, cores, mb, how):
         words["constraint"] = f"({words['constraint']})&{size}" if words["constraint"] else size
@@ -185,8 +190,6 @@ def odd(job: SlurmJob, cluster: Cluster) -> Iterator[str]:
         yield "it asks for nodes by name that are none of these"
     if job.beyond:
         yield f"it asks for {', '.join(said(word) for word in job.beyond[:4])}"
-    if job.waits and any(one.cpus < one.tasks for one in job.every):  # NumNodes makes Slurm count a core for each task
-        yield "it asks for more tasks than cores (--overcommit)"
     known = _counters(cluster)
     kinds = [kind for kind in sorted({*job.gres, *job.gres_total} - {GPU}) if gres(kind) not in known]
     if kinds:
@@ -224,17 +227,28 @@ def made(job: SlurmJob, demand: Demand, how: JobReading, key: object, now_us: in
     return Job(0, str(key), now_us, limit_us(job, how), None, priority, user, name, demand)
 
 
-def _nodes(job: SlurmJob, cluster: Cluster, there: Bools) -> int | Problem:
-    """How many nodes it is to have, of those there: the fewest that it says, or that hold its tasks."""
+def _tasks(job: SlurmJob, grain: int) -> tuple[int, int]:
+    """Its tasks, and the CPUs of each; those of a core that it leaves idle are not another's."""
     each = max(job.cpus_per_task, 1)
     tasks = max(-(-max(job.cpus, 1) // each), 1)
+    if 0 < job.threads_per_core < grain:
+        each = -(-each // job.threads_per_core) * grain
+    if 0 < job.tasks_per_core < grain:
+        least = -(-grain // job.tasks_per_core)
+        each = -(-each // least) * least
+    return tasks, each
+
+
+def _nodes(job: SlurmJob, cluster: Cluster, there: Bools, grain: int) -> int | Problem:
+    """How many nodes it is to have, of those there: the fewest that it says, or that hold its tasks."""
+    tasks, each = _tasks(job, grain)
     fewest, most = max(job.nodes_min, len(job.required_nodes), 1), job.nodes_max or len(cluster)
     if job.tasks_per_node:
         fewest = max(fewest, min(-(-tasks // job.tasks_per_node), most))
-    if job.exclusive or fewest >= most:
+    if fewest >= most:
         return fewest
     fewest = max(fewest, min(_nodes_of_gpus(job, cluster, there), most))
-    room = int(cluster.cores[there].max()) // each
+    room = max(int(cluster.cores[there].max()) - job.set_aside * grain, 0) // each
     if not room:
         return Problem(f"a task asks for {each} cores, and the largest node has {int(cluster.cores[there].max())}")
     nodes = max(fewest, -(-tasks // room))
@@ -259,11 +273,11 @@ def _on_each(job: SlurmJob, kind: str, nodes: int) -> int:
     return max(job.gres.get(kind, 0), -(-job.gres_total.get(kind, 0) // max(nodes, 1)))
 
 
-def _cores(job: SlurmJob, cluster: Cluster, nodes: int, there: Bools) -> int:
+def _cores(job: SlurmJob, cluster: Cluster, nodes: int, there: Bools, grain: int) -> int:
     """Cores on each node, in whole tasks; where it wants nodes for itself, all of the smallest that are many enough."""
-    each = max(job.cpus_per_task, 1)
-    tasks = max(-(-max(job.cpus, 1) // each), 1)
+    tasks, each = _tasks(job, grain)
     cores = max(-(-tasks // nodes) * each, job.gpu_cpus * _on_each(job, GPU, nodes))
+    cores = (-(-cores // grain) + job.set_aside) * grain
     if job.exclusive:
         return _least(cluster.cores[there & (cluster.cores >= cores)], nodes, cores)
     return cores

@@ -35,6 +35,7 @@ class Machines(NamedTuple):
     content: dict[str, Any]  # the keys of a cluster file
     names: tuple[str, ...]  # name of each node that runs jobs, in the order of the cluster
     notes: tuple[str, ...]  # what was left out or changed, a sentence each
+    together: tuple[int, ...] = ()  # of each node, how many of its CPUs are given to jobs together; none: 1
 
 
 def machines_of(
@@ -96,7 +97,9 @@ def machines_of(
     site = _site(reading, chosen, reading.at_s if origin_s is None else origin_s, early_s)
     if reading.accounting is not None:
         site = (reading.accounting if early_s is None else _counted(reading.accounting)).then(site)
-    made = converted(Described("Slurm", name, listed, licences, site=site), all_nodes=True)
+    made = converted(
+        Described("Slurm", name, listed, licences, site=site, in_order=early_s is not None), all_nodes=True
+    )
     content = dict(made.content)
     if early_s is not None and reading.accounting is not None and "site" in content:
         content["site"] = {**content["site"], "bound": {"open": True}}
@@ -104,7 +107,9 @@ def machines_of(
         content["counted"] = [*content.get("counted", []), *of_nodes]
     if in_use and (drained := [node.name for node in nodes if not node.usable]):
         content["drained"] = compress(drained)
-    return Machines(_with(content, additions or {}), _names(content), (*made.notes, *notes))
+    names, of = _names(content), {node.name: node.together for node in nodes}
+    together = tuple(of[name] for name in names) if max(of.values()) > 1 else ()
+    return Machines(_with(content, additions or {}), names, (*made.notes, *notes), together)
 
 
 def _site(reading: Reading, partitions: Collection[str], origin_s: float, early_s: float | None) -> SaidSite:

@@ -29,6 +29,7 @@ class Place:
     parts: tuple[tuple[tuple[str, ...], str], ...] = ()
     # its time limit, s, where it was given more while it ran before, which Slurm keeps; ``None``: leave that as it is
     limit_s: int | None = None
+    numbered: bool = True  # whether Slurm is told how many nodes that are
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ class SlurmNode:
     reason: str = ""  # why it is down or draining; ``""``: not said
     features: tuple[str, ...] = ()  # that it has now
     types: tuple[str, ...] = ()  # of its generic resources, as ``gpu:a100``
+    together: int = 1  # how many of its CPUs are given to jobs together: the threads of a core
 
     @property
     def usable(self) -> bool:
@@ -108,10 +109,18 @@ class SlurmJob:
         By name.
     exclusive
         True: it wants its nodes for itself.
+    set_aside
+        How many cores of each of its nodes its tasks do not have (``--core-spec``).
     dependency
         What it waits for; ``""``: nothing.
     tasks_per_node
         How many tasks it wants on each node; 0: not said. A job that says so does not start on fewer nodes.
+    tasks_per_core, threads_per_core
+        How many tasks it wants on a core at most, and how many threads of it; 0: not said.
+    contiguous
+        True: it wants nodes side by side.
+    crowded
+        True: it waits, and asks for more tasks than cores.
     features, reservation
         As the job asks for them, ``""``: not said.
     types
@@ -166,8 +175,13 @@ class SlurmJob:
     required_nodes: tuple[str, ...] = ()
     excluded_nodes: tuple[str, ...] = ()
     exclusive: bool = False
+    set_aside: int = 0
     dependency: str = ""
     tasks_per_node: int = 0
+    tasks_per_core: int = 0
+    threads_per_core: int = 0
+    contiguous: bool = False
+    crowded: bool = False
     features: str = ""
     reservation: str = ""
     types: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ disaggregation, section 5.2: SLOs violated, price and clusters of an allocation;
 from __future__ import annotations
 
 from unrack.cluster.tiers import installed_mb
-from unrack.metric.holdings import STATISTICS, Metric, Window, by_name, ratio, statistics
+from unrack.metric.holdings import STATISTICS, Metric, Window, by_name, number, ratio, statistics
 from unrack.steps import largest
 
 MB_PER_TB = 1024 * 1024
@@ -58,7 +58,7 @@ def memory_metrics(window: Window) -> dict[str, float | None]:
 USE_METRICS = by_name(
     Metric(
         "memory_used", "", "high", "share of the installed memory that running jobs used",
-        "∫ MB used dt / (installed MB x window)",
+        "∫ MB used dt / (installed MB x window from the first look on)",
     ),
     Metric(
         "memory_held_unused", "", "low", "share of the memory held by jobs that they did not use",
@@ -95,13 +95,16 @@ def use_metrics(window: Window) -> dict[str, float | None]:
     """The metrics of ``USE_METRICS``, in its order."""
     if "memory" not in window.tables:
         return {}
-    jobs, areas = window.jobs, window.areas("memory")
-    length, installed = window.length_s, window.cluster.total_mb
-    most = window.inside("memory")["asked_mb"].max()
+    jobs, looks, areas = window.jobs, window.tables["memory"], window.areas("memory")
+    first_s = number(looks["time_s"].min())  # nothing is known of before
+    length = -1.0 if first_s is None else window.end_s - max(window.start_s, first_s)
+    installed = window.cluster.total_mb if length >= 0 else None
     return {
         "memory_used": areas["used_mb"] / (installed * length) if installed and length > 0 else None,
         "memory_held_unused": 1 - areas["used_mb"] / areas["held_mb"] if areas["held_mb"] else None,
-        "memory_overcommit_max": float(most) / installed if installed and isinstance(most, int) else None,
+        "memory_overcommit_max": largest(looks, "asked_mb", window.start_s, window.end_s) / installed
+        if installed
+        else None,
         "memory_stops": float(jobs["memory_stops"].sum()),
         "jobs_out_of_memory": float((jobs["memory_stops"] > 0).sum()) / jobs.height if jobs.height else None,
         "node_h_lost_memory": float(jobs["node_s_lost"].sum()) / 3600,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unrack.cluster.recount import NUMBERS, more_names, numbers_of
+from unrack.cluster.node_names import NUMBERS, more_names, numbers_of
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.kernels.arrays import Ints

@@ -60,7 +60,7 @@ class ListScheduler(AnyResource):
         A name in ``ORDERS`` or a function ``order(view, queue, now) -> jobs``.
     place
         ``"first-fit"``, ``"best-fit"``, ``"worst-fit"``, a rule for pools of devices (a name in
-        :data:`unrack.policy.placement.mixed.PLACES`), or a function ``place(free, total, job) -> Lease | None``.
+        :data:`unrack.policy.placement.lent_memory.PLACES`), or a function ``place(free, total, job) -> Lease | None``.
     backfill
         ``"none"``: no job passes the head. ``"any"``: any that fits now. ``"easy"``: any that does not delay the head.
     nodes

@@ -325,7 +325,7 @@ class Beyond:
         if self.by_gpus is None or sort.devices != {}:
             return None
         mixed, notes = self.by_gpus
-        return self.by_gpus if mixed.gpus is not None and mixed.gpus.serves(view, notes.gpus, job) else None
+        return self.by_gpus if mixed.gpus is not None and mixed.gpus.serves(view, notes.gpus) else None
 
     def placing(self, view: View, job: int, sort: Sort) -> Way:
         """The placement of a job on any nodes, as other disciplines place it, and its notes."""

@@ -32,7 +32,8 @@ PATIENCE_US = 3600 * SECOND_US
 class GpuNotes:
     """What a rule remembers: of the jobs it knows what they ask; of the last state that it saw, how good places are.
 
-    ``rows``, int64[2, room]: the row of each job's application in the profiles, and a number for what it asks of a GPU.
+    ``rows``, int64[3, room]: the row of each job's application in the profiles, a number for what it asks of a GPU, and
+    one for what it asks of other resources.
     ``alike``: job → a number that jobs share that have the same place; ``best``: that number → the utility of its place
     in ``state``; below 0: it has none.
     """
@@ -43,9 +44,10 @@ class GpuNotes:
     kind_of: dict[tuple[int, int], int] = field(default_factory=dict)
     counts: dict[Demand, float] = field(default_factory=dict)
     demands: Demands = field(default_factory=no_demands)
-    rows: Ints = field(default_factory=lambda: np.zeros((2, 64), np.int64))
+    rows: Ints = field(default_factory=lambda: np.zeros((3, 64), np.int64))
+    beside: dict[bytes, int] = field(default_factory=dict)
     counted: int = 0
-    served: list[bool] = field(default_factory=list)
+    known: int = 0
     asks: dict[int, Ask] = field(default_factory=dict)
     state: tuple[bytes, ...] = ()
     view: View | None = None
@@ -71,28 +73,29 @@ class GpuRule:
         """Notes on a cluster as it is now."""
         return notes_on(view.cluster, self)
 
-    def serves(self, view: View, notes: GpuNotes, job: int) -> bool:
-        """Whether the rule says where a job goes: it asks for GPUs, or nothing, of resources."""
+    def serves(self, view: View, notes: GpuNotes) -> bool:
+        """Whether the rule says where jobs go: there are GPUs."""
         if view.columns.claimed is None or notes.fleet is None:
             return False
-        if job >= len(notes.served):
-            self.learn(view, notes)
-        return notes.served[job]
+        self.learn(view, notes)
+        return True
 
     def find(
-        self, view: View, notes: GpuNotes, job: int, room: GpuRoom, now: int, whole: bool = False, patient: bool = True
+        self, view: View, notes: GpuNotes, job: int, cores: Ints, mb: Ints, now: int, whole: bool, patient: bool
     ) -> Lease | None:
-        """A lease for a job that :meth:`serves` says yes of; ``None``: it has no place, or is postponed.
+        """A lease with GPUs, on a cluster with some; ``None``: the job has no place, or is postponed.
 
-        ``room``: overwritten; ``whole``: whether a node serves one job at a time; ``patient``: whether it may be
-        postponed.
+        ``cores``, ``mb``: int64[nodes], free, overwritten; cores below 0: no task may go there. ``whole``: whether a
+        node serves one job at a time; ``patient``: whether the job may be postponed.
         """
-        fleet = notes.fleet
+        fleet, seen, total = notes.fleet, view.columns.claimed, view.columns.total
         assert fleet is not None
+        assert seen is not None
         self.learn(view, notes)
         ask = self.ask(view, notes, job)
         peers = self.neighbours(view, notes)
-        before = room.free.copy()
+        before = seen.free[notes.places]
+        room = GpuRoom(cores, mb, total[0], total[1], before.copy())
         nodes, on_each = np.empty(ask.tasks, np.int64), np.empty(ask.tasks, np.int64)
         found = np.empty((ask.tasks * max(ask.gpus, ask.slices, 1), 2), np.int64)
         count, claimed = place_job(
@@ -109,8 +112,8 @@ class GpuRule:
                 return None
         claims = claims[np.argsort(claims[:, 0], kind="stable")] + np.array([notes.places.start, 0])
         order = np.argsort(nodes, kind="stable")
-        cores = view.columns.total[0, nodes] if whole else on_each * ask.cores
-        rows = np.column_stack([nodes, np.ones(count, np.int64), on_each, cores, on_each * ask.mb])[order]
+        held = total[0, nodes] if whole else on_each * ask.cores
+        rows = np.column_stack([nodes, np.ones(count, np.int64), on_each, held, on_each * ask.mb])[order]
         return Lease(job, np.ascontiguousarray(rows), claims=np.ascontiguousarray(claims))
 
     def utility(self, view: View, notes: GpuNotes, ask: Ask, job: int, free: Ints, nodes: Ints, claims: Ints) -> float:
@@ -124,7 +127,7 @@ class GpuRule:
 
     def is_postponed(self, view: View, notes: GpuNotes, job: int, now: int) -> bool:
         """Whether it is known already that a job waits, as one that asks the same had no good place in this state."""
-        if not self.postpone:
+        if not self.postpone or view.cluster.places.windows or asks_devices(view, job):
             return False
         seen = view.columns.claimed
         assert seen is not None
@@ -148,7 +151,7 @@ class GpuRule:
         """What, beside what it asks, decides whether a job has a place."""
         self.learn(view, notes)
         ask = self.ask(view, notes, job)
-        room = ask[:7]
+        room = *ask[:7], int(notes.rows[2, job])
         return (*room, ask.profile, ask.min_utility, int(view.submit_us[job])) if self.postpone else room
 
     def opens_us(self, view: View, jobs: list[int], now: int) -> int | None:
@@ -174,7 +177,8 @@ class GpuRule:
             known = ask_of(seen.asked(job)[notes.quantities], tasks, cores, mb, int(notes.rows[0, job]))
             notes.asks[job] = known
             if self.postpone:
-                same = *known._replace(min_utility=0.0), job if self.rule == "random" else -1
+                alone = self.rule == "random" or asks_devices(view, job)
+                same = *known._replace(min_utility=0.0), int(notes.rows[2, job]), job if alone else -1
                 notes.alike[job] = notes.numbers.setdefault(same, len(notes.numbers))
         return known
 
@@ -187,8 +191,8 @@ class GpuRule:
 
     def learn(self, view: View, notes: GpuNotes) -> None:
         """Take notes of jobs that were submitted since."""
-        known = view.jobs
-        first = len(notes.served)
+        first, notes.known = notes.known, view.jobs
+        known = notes.known
         if first == known:
             return
         assert notes.fleet is not None
@@ -201,7 +205,7 @@ class GpuRule:
             notes.rows[0, job] = rows.get(view.job(job).app, 0) if rows else 0
             asked = seen.asked(job)
             asked[notes.quantities] = 0
-            notes.served.append(not asked.any())
+            notes.rows[2, job] = notes.beside.setdefault(asked.tobytes(), len(notes.beside)) if asked.any() else -1
             ask = self.ask(view, notes, job)
             if code == CLUSTERING:
                 notes.rows[1, job] = notes.kind_of.setdefault((ask.gpus, ask.milli), len(notes.kind_of))
@@ -215,6 +219,12 @@ class GpuRule:
         if code in BY_DEMANDS and self.demands == SEEN and known >= notes.counted * 1.1:
             notes.counted = known
             notes.demands = demands_of(notes.counts)
+
+
+def asks_devices(view: View, job: int) -> bool:
+    """Whether a job asks for pooled devices."""
+    devices = view.columns.devices
+    return devices is not None and devices.asks(job)
 
 
 def notes_on(cluster: Cluster, rule: GpuRule) -> GpuNotes:

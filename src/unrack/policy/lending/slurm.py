@@ -1,8 +1,9 @@
 """A Slurm-like scheduler on whole nodes that lend memory, with plans that count nodes and MB in place of naming them.
 
 It is :class:`unrack.policy.discipline.reservations.SlurmLike` with a rule for lent memory, and another plan: while all
-that wait could have at once what else they ask for, reservations are of numbers (``counted_round.py``), and only a job
-that starts now is given nodes and lenders. Else plans name them, as those of any scheduler.
+that wait may use all nodes, meet no time at which some are kept, and could have at once what else they ask for,
+reservations are of numbers (``counted_round.py``), and only a job that starts now is given nodes and lenders. Else
+plans name them, as those of any scheduler.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unrack.kernels.arrays import Ints
+from unrack.ledger.columns import ASKED_US, CPU
 from unrack.ledger.lease import ranges
 from unrack.ledger.memory_use import from_rows
 from unrack.policy.contract import Start
@@ -54,16 +56,19 @@ class CountedPlan(Plan):
     rest: Rest | None = None  # of the last round
 
     def counts_do(self, view: View) -> bool:
-        """Whether memory may be lent, and all that wait could have at once what else they claim, wherever they run."""
+        """Whether memory may be lent, and all that wait may use all nodes and have at once what else they claim."""
         c, first, self.looked = self.columns, self.looked, self.known
         wants, jobs, seen = c.wants[first : self.known], view.queue, view.columns.claimed
         self.beyond = self.beyond or bool(((wants >= CHOICE) & (wants != LENT)).any())
-        if self.beyond or not self.lends or len(view.columns.open_to) > 1 or view.cluster.places.windows:
+        closed = (view.columns.open_to[np.unique(view.columns.set_of[jobs]), CPU] == 0) & (view.total[CPU] > 0)
+        if self.beyond or not self.lends or closed.any() or kept_us(view) <= view.now:
             return False
         if seen is None or not self.fixed:
             return True
         claims, most = c.fixed[ranges(c.fixed_at[0, jobs], c.fixed_at[1, jobs] - c.fixed_at[0, jobs])], seen.free * 0
         np.add.at(most, claims[:, PLACE], claims[:, AMOUNT])
+        _, _, place, amount = view.cluster.places.keeping[:, view.cluster.places.keeping[1] > view.now]
+        np.add.at(most, place, np.where(most[place] > 0, amount, 0))
         return not bool((most > seen.free).any())
 
     def count(self, view: View, jobs: Ints, now: int, brief: bool, alone: Alone) -> list[Start]:
@@ -86,6 +91,15 @@ class CountedPlan(Plan):
             found.append(Start(from_rows(job, counts.out[row:end], counts.new_claims[claim:last], self.places)))
         return found
 
+    def meets(self, view: View, jobs: Ints, now: int) -> bool:
+        """Whether what was just counted for these jobs reaches a time at which nodes are kept; a rest ends before."""
+        kept = kept_us(view)
+        begins, length = np.maximum(self.columns.start[jobs], now), np.maximum(1, view.asks[ASKED_US, jobs])
+        reach = int((begins + length).max(initial=now))
+        if self.rest is not None:
+            self.rest = self.rest._replace(until_us=min(self.rest.until_us, now + kept - reach))
+        return reach > kept
+
     def stands(self, view: View, jobs: Ints, now: int) -> bool:
         """Whether no job starts, as in the last round; jobs behind these may have been submitted since."""
         rest = self.rest
@@ -99,6 +113,22 @@ class CountedPlan(Plan):
         slot, left = np.zeros(1, np.int64), np.zeros((2, 1, 1), np.int64)
         total = np.ascontiguousarray(kinds)[np.newaxis]
         return counts._replace(of=of.ravel(), total=total, rank=rank, slot=slot, place_of=slot.copy(), left=left)
+
+
+def kept_us(view: View) -> int:
+    """Until when no nodes are kept for some of the jobs that wait, and all are within the hours of theirs, µs."""
+    now, until, open_now = view.now, NEVER_US, set[int]()
+    windows = view.cluster.places.windows
+    owners = set(np.abs(view.columns.set_owner[view.columns.set_of[view.queue]]).tolist()) - {0} if windows else set()
+    for window in windows:
+        if window.place >= 0 or window.end_us <= now:
+            continue
+        if window.nodes.any():
+            until = min(until, max(now, window.start_us))
+        elif window.owner in owners and window.start_us <= now:
+            until = min(until, window.end_us)
+            open_now.add(window.owner)
+    return until if open_now == owners else now
 
 
 @dataclass(frozen=True)
@@ -117,7 +147,12 @@ class LentSlurm(SlurmLike):
             return super().plan(view, memory, jobs, now, brief)
         if brief and memory.stands(view, jobs, now):
             return []
-        return memory.count(view, jobs, now, brief, self.mixed.alone(view, self.notes(view, memory)))
+        starts = memory.count(view, jobs, now, brief, self.mixed.alone(view, self.notes(view, memory)))
+        if not (view.cluster.places.windows and memory.meets(view, jobs, now)):
+            return starts
+        memory.rest = None
+        memory.forget(jobs)
+        return super().plan(view, memory, jobs, now, brief)
 
     def rests_until(self, view: View, memory: Plan, now: int) -> int:
         """The first multiple of the interval at which a round may start a job, if nothing happens."""

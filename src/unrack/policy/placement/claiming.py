@@ -25,6 +25,9 @@ from unrack.view.windows import beside_kept, kept_from
 from unrack.workload.job import CORES, ESTIMATE
 from unrack.workload.job import TASKS as ALL_TASKS
 
+NONE = slice(0)
+"""No quantities."""
+
 
 class Claiming:
     """A job that asks for something of resources, and where its tasks are so far."""
@@ -92,11 +95,13 @@ class Claiming:
         costs = self._seen.places.device_costs(self._asked, left, nodes, homes)
         return ((costs >= 0) @ count) >= wanted
 
-    def with_claims(self, lease: Lease) -> Lease:
-        """The lease with what the job claims there."""
+    def with_claims(self, lease: Lease, chosen: slice = NONE) -> Lease:
+        """The lease with what the job claims there, beside claims that it has of ``chosen`` quantities."""
         tasks, devices = np.repeat(lease.rows[:, TASKS], lease.rows[:, NODES]), attached(lease.shares, self._seen.home)
-        claims = self._seen.places.claims(self._asked, nodes_of(lease.rows), tasks, self._free, devices)
-        return lease._replace(claims=claims)
+        asked = self._asked.copy()
+        asked[chosen] = 0
+        claims = self._seen.places.claims(asked, nodes_of(lease.rows), tasks, self._free, devices)
+        return lease._replace(claims=summed(np.concatenate([lease.claims, claims])) if len(lease.claims) else claims)
 
     def fits(self, lease: Lease) -> bool:
         """Whether what a lease claims is free, and all that the job asks there; less means that there was no choice."""

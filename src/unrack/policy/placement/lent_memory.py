@@ -29,6 +29,13 @@ from unrack.workload.job import TASKS as ALL_TASKS
 
 RUNS = "tightest-run"
 FITS = {"first-fit": int(Fit.FIRST), "best-fit": int(Fit.BEST), "worst-fit": int(Fit.WORST), RUNS: int(Fit.RUN)}
+PLACES = (
+    "first-fit", "best-fit", "worst-fit", "max-composition", "min-fragmentation", "disaggregation-aware",
+    "resource-aware", "lookahead", RUNS,
+)  # fmt: skip
+"""Rules for nodes and pools of devices; each places jobs without devices too."""
+OF_DEVICES = PLACES[:-1]
+"""Those that say something of devices."""
 """Which nodes are filled first, of jobs that ask for nothing but nodes; under any other rule the first."""
 
 
@@ -112,6 +119,24 @@ def room_on(view: View, whole: bool, open_nodes: Bools) -> Room:
     free = state.free.copy()
     lent = np.zeros(len(usable), np.int64) if state.memory is None else state.memory.lent.copy()
     return Room(np.where(usable, free[0], -1), free, lent, whole)
+
+
+def hold(room: Room, spot: Spot, cores: int) -> None:
+    """Take out of a room what tasks of so many cores each hold."""
+    room.cores[spot.node] -= cores * spot.tasks
+    room.free[:, spot.node] -= (cores * spot.tasks, spot.mb)
+    for loan in spot.loans:
+        room.free[1, loan.lender] -= loan.mb
+        room.lent[loan.lender] += loan.mb
+
+
+def joined_loans(spots: list[Spot]) -> list[Loan]:
+    """One loan for each node with tasks and lender, in order of the nodes."""
+    mb = dict[tuple[int, int], int]()
+    for spot in sorted(spots, key=lambda spot: spot.node):
+        for loan in spot.loans:
+            mb[loan.node, loan.lender] = mb.get((loan.node, loan.lender), 0) + loan.mb
+    return [Loan(*pair, amount) for pair, amount in mb.items()]
 
 
 @dataclass(slots=True)

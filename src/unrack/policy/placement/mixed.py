@@ -16,22 +16,33 @@ from typing import Any
 
 import numpy as np
 
-from unrack.ledger.lease import NODES, Lease, Loan, Share, in_runs, joined, nodes_of
+from unrack.ledger.lease import NODES, Lease, Share, in_runs, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.policy.discipline.walk import REFUSED
-from unrack.policy.gpus.place_kernel import GpuRoom
-from unrack.policy.gpus.rule import GpuRule
+from unrack.policy.gpus.rule import GpuRule, asks_devices
 from unrack.policy.placement.alone import Alone
 from unrack.policy.placement.claiming import (
+    NONE,
     Claiming,
     claiming,
     found_together,
     kind_together,
     ways,
     why_not_together,
-)
+)  # fmt: skip
 from unrack.policy.placement.contract import MemoryRule, Room, Spot
-from unrack.policy.placement.lent_memory import FITS, RUNS, LentMemory, LocalMemory, fill, on_one_node, room_on
+from unrack.policy.placement.lent_memory import (
+    FITS,
+    OF_DEVICES,
+    RUNS,
+    LentMemory,
+    LocalMemory,
+    fill,
+    hold,
+    joined_loans,
+    on_one_node,
+    room_on,
+)  # fmt: skip
 from unrack.policy.pools.place_kernel import NO_CORES, RANDOM_FIT, close_unserved
 from unrack.policy.pools.pool_notes import PoolNotes
 from unrack.policy.pools.pool_placement import NAMES, RULES, Taking
@@ -42,14 +53,6 @@ from unrack.sealed import sealed
 from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
-
-PLACES = (
-    "first-fit", "best-fit", "worst-fit", "max-composition", "min-fragmentation", "disaggregation-aware",
-    "resource-aware", "lookahead", RUNS,
-)  # fmt: skip
-"""Rules for nodes and pools of devices; each places jobs without devices too."""
-OF_DEVICES = PLACES[:-1]
-"""Those that say something of devices."""
 
 
 @dataclass(slots=True)
@@ -102,9 +105,7 @@ class Mixed:
         if job in view.components.of:
             return found_together(view, job, lambda left, one: self.find(left, notes, one, now))
         if self._by_gpus(view, notes, job):
-            assert self.gpus is not None
-            known = self.gpus.is_postponed(view, notes.gpus, job, now)
-            return None if known else self._on_gpus(view, notes, job, now)
+            return self._on_gpus(view, notes, job, now)
         pools = self._ready(view, notes)
         if self._plain and self._by_pools(view, job):
             found = self.pooled.find(view, pools, job, pools.rule, now)
@@ -117,7 +118,9 @@ class Mixed:
             pools.patient = -1
         return lease
 
-    def on(self, view: View, notes: MixedNotes | None, job: int, now: int, chosen: Lease) -> Lease | None:
+    def on(
+        self, view: View, notes: MixedNotes | None, job: int, now: int, chosen: Lease, gpus: slice = NONE
+    ) -> Lease | None:
         """The lease on nodes that another rule chose, with all else that the job asks for; ``None``: not free there.
 
         Parameters
@@ -126,19 +129,21 @@ class Mixed:
             As of :meth:`begin`; ``None``: they are made if they are needed.
         chosen
             Nodes, tasks and cores; where the rule for memory lends, the memory is chosen here as well.
+        gpus
+            The quantities of which it has the claims.
         """
         local = isinstance(self.memory, LocalMemory)
-        if not local or (self._asks_devices(view, job) and not chosen.shares):
+        if not local or (asks_devices(view, job) and not chosen.shares):
             own = self.begin(view) if notes is None else notes
             self._ready(view, own)
             found = self._find(view, own, job, now, chosen)
             if found is None:
                 return None
             chosen = chosen._replace(shares=found.shares) if local else found
-        claims = None if len(chosen.claims) else claiming(view, job)
+        claims = None if len(chosen.claims) and gpus is NONE else claiming(view, job)
         if claims is None:
             return chosen
-        lease = claims.with_claims(chosen)
+        lease = claims.with_claims(chosen, gpus)
         return lease if claims.fits(lease) else None
 
     def alone(self, view: View, notes: MixedNotes) -> Alone:
@@ -156,7 +161,8 @@ class Mixed:
         if self._by_gpus(view, notes, job):
             assert self.gpus is not None
             room = self.gpus.kind(view, notes.gpus, job)
-            return (room, int(view.asks[ESTIMATE, job])) if view.cluster.places.windows else room
+            devices = notes.pools.shape(view, job) if asks_devices(view, job) else -1
+            return room, devices, int(view.asks[ESTIMATE, job]) if view.cluster.places.windows else 0
         shape = notes.pools.shape(view, job), self.memory.kind(view, job)
         if self.timeless or (self._plain and view.asks[TASKS, job] == 1):
             return shape
@@ -237,7 +243,7 @@ class Mixed:
         if places < tasks and not isinstance(notes.memory, Clusters):  # which say how near they come
             what = "on whole idle nodes" if self.whole else f"of {cores} cores"
             return Reason(Code.NO_ROOM, f"places for tasks {what}", tasks, places)
-        if self._asks_devices(view, job):
+        if asks_devices(view, job):
             free = sealed(np.stack([room.cores, np.full(len(room.cores), NEVER_US)]))
             reason = self.pooled.why(view, pools, job, now, free)
             if reason.code != Code.NOT_YET:
@@ -253,25 +259,36 @@ class Mixed:
 
     def _by_pools(self, view: View, job: int) -> bool:
         """Whether the rule for pools chooses nodes, too; first fit is first fit for each task."""
-        if self.place in FITS and not self._asks_devices(view, job):
+        if self.place in FITS and not asks_devices(view, job):
             return False
         alone = self.pools is not None and view.asks[TASKS, job] == 1
         return self.place not in FITS or self.place == "first-fit" or alone
 
     def _by_gpus(self, view: View, notes: MixedNotes, job: int) -> bool:
-        if self.gpus is None or not isinstance(self.memory, LocalMemory) or self._asks_devices(view, job):
+        if self.gpus is None or not isinstance(self.memory, LocalMemory):
             return False
-        return self.gpus.serves(view, notes.gpus, job)
+        if asks_devices(view, job) and (self.pools is not None or self.place not in FITS):
+            return False
+        return self.gpus.serves(view, notes.gpus)
 
     def _on_gpus(self, view: View, notes: MixedNotes, job: int, now: int, patient: bool = True) -> Lease | None:
+        """By the rule for GPUs, where a task finds all else that it asks; by the other rules if all tasks do not."""
         assert self.gpus is not None
-        room = self._room(view, notes, None)
-        room.cores[view.columns.open_to[view.columns.set_of[job], 0] == 0] = -1
-        seen, total = view.columns.claimed, view.columns.total
-        assert seen is not None
-        free = seen.free[notes.gpus.places].copy()
-        own = GpuRoom(room.cores, room.free[1].copy(), total[0], total[1], free)
-        return self.gpus.find(view, notes.gpus, job, own, now, self.whole, patient)
+        if patient and self.gpus.is_postponed(view, notes.gpus, job, now):
+            return None
+        short = False
+        for claims in ways(view, job):
+            room = self._room(view, notes, claims)
+            room.cores[view.columns.open_to[view.columns.set_of[job], 0] == 0] = -1
+            if asks_devices(view, job):
+                columns = self.pooled.columns(view, self._ready(view, notes))
+                close_unserved(columns.kernel, job, notes.pools.rule, room.cores, notes.pools.answer)
+            lease = self.gpus.find(view, notes.gpus, job, room.cores, room.free[1], now, self.whole, patient)
+            if lease is not None:
+                if (beside := self.on(view, notes, job, now, lease, notes.gpus.quantities)) is not None:
+                    return beside
+                short = True
+        return self._find(view, notes, job, now) if short else None
 
     def _ready(self, view: View, notes: MixedNotes) -> PoolNotes:
         """The notes of the rule for pools, up to date."""
@@ -286,10 +303,6 @@ class Mixed:
         return room_on(
             view, self.whole, open_nodes if claims is None else open_nodes & claims.open_nodes(view.columns.free[0])
         )
-
-    def _asks_devices(self, view: View, job: int) -> bool:
-        devices = view.columns.devices
-        return devices is not None and devices.asks(job)
 
     def _find(self, view: View, notes: MixedNotes, job: int, now: int, chosen: Lease | None = None) -> Lease | None:
         """A lease; on the nodes of ``chosen`` alone, with as many tasks on each, if there is one."""
@@ -307,7 +320,7 @@ class Mixed:
             np.minimum(room.cores, most, out=room.cores)
         if cores and int(np.maximum(room.cores // cores, 0).sum()) < tasks:
             return None
-        if not self._asks_devices(view, job):
+        if not asks_devices(view, job):
             found = self._spread(view, notes, job, room, tasks, now)
             if found is None or claims is None:
                 return None if found is None else self._lease(view, job, found, ())
@@ -328,7 +341,7 @@ class Mixed:
                     if held and not part:
                         return None
                 for one in part:
-                    self._hold(view, job, one, room)
+                    hold(room, one, cores)
                 spots, left = spots + part, left - held
                 if held < spot.tasks:  # the node has nothing left for the others
                     room.cores[spot.node] = -1
@@ -375,22 +388,13 @@ class Mixed:
                 room.cores[~claims.open_nodes(room.free[0])] = -1
         return spot.tasks
 
-    def _hold(self, view: View, job: int, spot: Spot, room: Room) -> None:
-        cores = int(view.asks[CORES, job]) * spot.tasks
-        room.cores[spot.node] -= cores
-        room.free[:, spot.node] -= (cores, spot.mb)
-        for loan in spot.loans:
-            room.free[1, loan.lender] -= loan.mb
-            room.lent[loan.lender] += loan.mb
-
     def _lease(self, view: View, job: int, spots: list[Spot], shares: tuple[Share, ...]) -> Lease:
         cores, total = int(view.asks[CORES, job]), view.columns.total[0]
-        tasks, mb, loans = dict[int, int](), dict[int, int](), dict[int, tuple[Loan, ...]]()
-        for node, here, own_mb, lent in spots:
+        tasks, mb = dict[int, int](), dict[int, int]()
+        for node, here, own_mb, _ in spots:
             tasks[node], mb[node] = tasks.get(node, 0) + here, mb.get(node, 0) + own_mb
-            loans[node] = loans.get(node, ()) + lent
         nodes = sorted(tasks)
         own = [int(total[node]) if self.whole else cores * tasks[node] for node in nodes]
-        borrowed = joined(loans[node] for node in nodes)
-        lease = Lease.on(job, nodes, [tasks[node] for node in nodes], own, [mb[node] for node in nodes], borrowed)
+        on_each = [tasks[node] for node in nodes], own, [mb[node] for node in nodes]
+        lease = Lease.on(job, nodes, *on_each, joined_loans(spots))
         return lease._replace(rows=in_runs(lease.rows), shares=shares)

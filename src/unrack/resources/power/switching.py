@@ -74,7 +74,7 @@ class Switching:
 
     def down(self, nodes: Iterable[int], now: int) -> None:
         """Nodes on which no job holds anything go down."""
-        self._advance(now)
+        now = self._advance(now)
         for node in nodes:
             if self._off_us[node] != ON:
                 self._note_off(node, now)
@@ -87,7 +87,7 @@ class Switching:
 
     def up(self, nodes: Iterable[int], now: int) -> None:
         """They come back, switched on."""
-        self._advance(now)
+        now = self._advance(now)
         for node in nodes:
             self._down[node] = False
             self._rest(node, now)
@@ -115,8 +115,11 @@ class Switching:
             del self._idle[at]
         return found
 
-    def _advance(self, now: int) -> None:
-        """Switch off what has been idle for long enough before now, but for the first that stay on."""
+    def _advance(self, now: int) -> int:
+        """Switch off what has been idle for long enough before now, but for the first that stay on; returns now.
+
+        Nodes may fail before the first job is submitted; until then all others are on, and nothing happens.
+        """
         keep, at_us = self._file.keep_on, self._changed_us
         last_kept = -1 if keep == 0 else self._idle[keep - 1] if len(self._idle) >= keep else len(self._held)
         while at_us < now:
@@ -128,6 +131,7 @@ class Switching:
                     self._off_us[node] = at_us
             at_us = self._queue[0][0] if self._queue else now
         self._changed_us = max(now, self._changed_us)
+        return self._changed_us
 
     def _note_off(self, node: int, now: int, whole: bool = False) -> int:
         """Note that a node was switched off until now; ``whole``: it first goes off wholly; returns when that was."""

@@ -1,7 +1,8 @@
 """What jobs say of the features of their nodes: ``a&b``, ``a|b``, ``(a|b)&c``, ``[a|b]``, ``[a*2&b*4]``.
 
 ``&`` binds closer than ``|``. In square brackets, ``|`` parts: all nodes of a job have the same of them. A feature with
-a number, ``a*2``, is wanted of at least so many nodes; of others that say nothing else, any will do.
+a number, ``a*2``, is wanted of at least so many nodes; of others that say nothing else, any will do. ``contiguous*4``
+is no feature: four nodes side by side, by their numbers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import numpy as np
 from unrack.kernels.arrays import Bools, Ints
 
 _TOKEN = re.compile(r"\s*(?:([()\[\]&|,])|([^()\[\]&|,*\s]+)(?:\*(\d{1,9}))?)")
+CONTIGUOUS = "contiguous"
+MOST_WAYS = 64
+"""In how many ways a job may have nodes; of more runs of nodes, as many that lie as far apart as others."""
 _WANT = "features such as 'a&b', 'a|b', '(a|b)&c', '[a|b]' or '[a*2&b*4]'"
 
 
@@ -72,8 +76,8 @@ class _Parser:
         while self.next("&", ","):
             more = self.one(parted)
             ways = [first.both(second) for first in ways for second in more]
-            if len(ways) > 64:
-                raise ValueError("at most 64 ways to have nodes")
+            if len(ways) > MOST_WAYS:
+                raise ValueError(f"at most {MOST_WAYS} ways to have nodes")
         return ways
 
     def one(self, parted: bool) -> list[Way]:
@@ -91,8 +95,18 @@ class _Parser:
         _, name, number = self.tokens[self.at]
         self.at += 1
         nodes = self.nodes_of.get(name)
+        if nodes is None and name == CONTIGUOUS:
+            return _runs(self.total, int(number or 1))
         nodes = np.zeros(self.total, np.bool_) if nodes is None else nodes
         return [Way(np.ones(self.total, np.bool_), ((int(number), nodes),))] if number else [Way(nodes)]
+
+
+def _runs(total: int, length: int) -> list[Way]:
+    """Runs of so many nodes, each a way."""
+    last = total - length
+    first = np.unique(np.linspace(0, last, min(last + 1, MOST_WAYS)).astype(np.int64)) if last >= 0 else ()
+    numbers = np.arange(total)
+    return [Way((numbers >= at) & (numbers < at + length)) for at in first]
 
 
 def ways_of(text: str, nodes_of: Mapping[str, Bools], total: int) -> list[Way]:
@@ -116,6 +130,8 @@ def ways_of(text: str, nodes_of: Mapping[str, Bools], total: int) -> list[Way]:
     >>> [way.nodes.tolist() for way in ways_of("a&b", {"a": a, "b": b}, 3)]
     [[False, True, False]]
     >>> [way.nodes.tolist() for way in ways_of("[a|b]", {"a": a, "b": b}, 3)]
+    [[True, True, False], [False, True, True]]
+    >>> [way.nodes.tolist() for way in ways_of("contiguous*2", {}, 3)]
     [[True, True, False], [False, True, True]]
     """
     return _Parser(text, nodes_of, total).whole()

@@ -16,7 +16,7 @@ from unrack.sim.frames.held import tasks_held
 from unrack.sim.log import RunLog
 from unrack.sim.recorder import Outcome
 from unrack.steps import each_of, levels, summed_at
-from unrack.units import SECOND_US
+from unrack.units import NEVER_US, SECOND_US
 from unrack.workload.site.graph import STATE_KEPT
 from unrack.workload.site.sessions import first_of
 
@@ -46,7 +46,8 @@ def jobs_frame(
     ``core_s`` is what it held, integrated over time. Of a job that ran already when the run began, ``start_s`` is when
     it began; how long it had waited before is not known: its wait, response and slowdowns are null. ``run_s`` is
     without the time for which it was suspended. Where jobs wait for others or
-    for a time by their own word, there is ``eligible_s``, when each could first be started: waits begin then.
+    for a time by their own word, there is ``eligible_s``, when each could first be started (null: never): waits begin
+    then.
 
     ``fastest``: float64[jobs], the best speed of each job on this hardware; ``lends``: say what each job borrowed;
     ``more``: further columns, before those of the trace.
@@ -66,7 +67,7 @@ def jobs_frame(
         run[which] = log.ran_us[done]
         core_us[which] = log.over_time(cores)[done]
     finished = end >= 0
-    since = jobs.submit_us if log.eligible_us is None else np.maximum(jobs.submit_us, log.eligible_us)
+    since = log.came_us
     response = end - since
     reasons = [""] * count
     for job, reason in log.reasons.items():
@@ -80,7 +81,7 @@ def jobs_frame(
         on = [pl.Series("on", jobs.under_way.on), pl.Series("ran_s", jobs.under_way.ran_us / SECOND_US)]
         more = [*more, on[0], on[1].set(jobs.under_way.on.is_null(), None)]
     if log.eligible_us is not None:
-        more = [*more, pl.Series("eligible_s", since / SECOND_US)]
+        more = [*more, _seconds(since, since < NEVER_US).alias("eligible_s")]
         if "state" in jobs.extra.columns:
             more = [*more, jobs.extra["state"].alias(STATE_KEPT)]
     late = ~finished | (end > jobs.deadline_us)
@@ -158,11 +159,11 @@ def usage_frame(log: RunLog, lends: bool = False, sized: bool = False) -> pl.Dat
         last[runs] = np.arange(len(runs))
         requeued &= waiting[runs] | (last[runs] != np.arange(len(runs)))
         waiting[runs] = True
-    entered = np.flatnonzero(waiting)
+    entered = np.flatnonzero(waiting & (log.came_us < NEVER_US))
     again, again_at = runs[requeued], log.attempt_end_us[requeued]
     begins = np.zeros(len(of_span), np.int64)  # 1: the first span of an attempt, which takes its job out of the queue
     begins[log.attempt_spans[:-1]] = 1
-    moments = [log.span_start_us, log.span_end_us, jobs.submit_us[entered], again_at]
+    moments = [log.span_start_us, log.span_end_us, log.came_us[entered], again_at]
     unique, inverse = np.unique(np.concatenate(moments), return_inverse=True)
     start, end, enter, enter_again = np.split(inverse, np.cumsum([len(times) for times in moments])[:-1])
 

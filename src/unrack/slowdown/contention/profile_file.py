@@ -6,18 +6,12 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from unrack.errors import InputError, TraceError
-from unrack.slowdown.contention.profile import (
-    FASTEST,
-    READS,
-    Curve,
-    Profile,
-    ProfileSet,
-    profile_fault,
-)
+from unrack.slowdown.contention.profile import FASTEST, READS, Curve, Profile, ProfileSet, profile_fault
 
 PROFILE_COLUMNS = (
     "app", "name", "nodes", "run_s", "memory_mb", "remote_mb_s", "local_mb_s", "reads", "remote_speed",
@@ -62,6 +56,7 @@ def read_profiles(path: str | Path, curves: str | Path | None = None) -> Profile
         raise TraceError(str(second if found else first), None, error.where, error.got, error.want) from None
 
 
+@cache
 def synthetic_profiles() -> ProfileSet:
     """The profiles that come with unrack: made by formula, measured on no machine (``docs/contention.md``)."""
     return read_profiles(SYNTHETIC)

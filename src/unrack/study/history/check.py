@@ -233,7 +233,7 @@ def _starts(result: Result) -> tuple[pl.DataFrame, Starts, Sequence[str]]:
         asks, room = asks[:1], room[:1]
     starts = Starts(
         [str(one) for one in frame["job"].to_list()], submit, real, frame["start_s"].fill_null(float("nan")).to_numpy(),
-        jobs.work_us / SECOND_US, np.stack([_own_word(jobs, real), _eligible(log, submit)]), asks,
+        jobs.work_us / SECOND_US, np.stack([_own_word(jobs, real), log.came_us / SECOND_US]), asks,
         np.array([numbers.get(name, len(masks)) for name in named], np.int64),
         np.any(inside[:, None] & inside[None], axis=2), np.all(inside[:, None] | ~inside[None], axis=2),
         np.stack(room) @ inside.T, _claims(log),
@@ -257,10 +257,6 @@ def _claims(log: RunLog) -> pl.DataFrame:
         }
     )
     return held.filter(pl.col("of") == "site")
-
-
-def _eligible(log: RunLog, submit: Floats) -> Floats:
-    return submit if log.eligible_us is None else np.maximum(submit, log.eligible_us / SECOND_US)
 
 
 def _own_word(jobs: JobTable, real: Floats) -> Floats:

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from unrack.cluster.recount import recount
+from unrack.cluster.node_names import recount
 from unrack.errors import ClusterError, PolicyError
 from unrack.policy.table import POLICIES, split_policy
 from unrack.study.input.inputs import Document, written_out
@@ -38,7 +38,7 @@ def set_value(table: dict[str, Any], key: str, value: object, document: Document
     """Set a dotted key of a study's table; False if it leads nowhere.
 
     A key within a cluster that is a preset or a file (a StudyError if there is none) writes that cluster out first.
-    Where nodes have names, another number of them takes or makes names (:func:`unrack.cluster.recount.recount`).
+    Where nodes have names, another number of them takes or makes names (:func:`unrack.cluster.node_names.recount`).
     """
     parts = key.split(".")
     clusters = table["clusters"] if isinstance(table.get("clusters"), list) else []

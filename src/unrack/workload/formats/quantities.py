@@ -82,8 +82,8 @@ def shown(value: object) -> str:
     return repr(text) if isinstance(value, str) else text
 
 
-DEVICE_KEY = re.compile(r"[A-Za-z][\w-]*\.[A-Za-z]\w*")
-"""``KIND.QUANTITY``."""
+DEVICE_KEY = re.compile(r"^(?!(site|power)\.)[A-Za-z][\w-]*\.[A-Za-z]\w*$")
+"""``KIND.QUANTITY``, as jobs may ask; what they ask of a site and of its power is worked out."""
 
 MISSING = ("", "NA", "N/A", "na", "null", "NULL", "None", "NaN", "nan", "-")
 """Text that stands for nothing in a table."""

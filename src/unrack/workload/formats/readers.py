@@ -26,12 +26,7 @@ from unrack.workload.formats.slurm.queue import read_queue
 from unrack.workload.formats.slurm.sacct import read_sacct
 from unrack.workload.formats.source import Source, load, text_bytes, without
 from unrack.workload.formats.swf import read_swf
-from unrack.workload.formats.table.published import (
-    ALIBABA,
-    PERLMUTTER,
-    read_alibaba,
-    read_perlmutter,
-)
+from unrack.workload.formats.table.published import ALIBABA, PERLMUTTER, read_alibaba, read_perlmutter
 from unrack.workload.formats.table.read import read_table
 from unrack.workload.formats.wfcommons import read_workflow
 from unrack.workload.job import Workload

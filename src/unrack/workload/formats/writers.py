@@ -153,8 +153,8 @@ def _seconds(micro: Ints | pl.Series) -> pl.Series:
 
 
 def _carried(jobs: JobTable, name: str, kind: type[pl.DataType]) -> pl.Series:
-    if name in jobs.extra.columns and jobs.extra[name].dtype.is_numeric():
-        return jobs.extra[name].cast(kind)
+    if name in jobs.extra.columns:
+        return jobs.extra[name].cast(kind, strict=False)  # a table may have it as text
     return pl.Series(name, [None] * len(jobs), dtype=kind)
 
 

@@ -20,7 +20,7 @@ from unrack.plugins.code import blamed
 from unrack.plugins.table import Table
 from unrack.resources.checked import Strict
 from unrack.units import SECOND_US
-from unrack.workload.formats.quantities import MOST, MOST_MB
+from unrack.workload.formats.quantities import DEVICE_KEY, MOST, MOST_MB
 from unrack.workload.formats.readers import as_workload
 from unrack.workload.formats.rules import Intake
 from unrack.workload.generate.arrivals import Arrivals, gap_s
@@ -29,7 +29,7 @@ from unrack.workload.generate.batch.model import BatchSpec
 from unrack.workload.generate.distributions import Distribution, Positive, as_us, numbers_from, pick, upward
 from unrack.workload.job import Workload, job_table
 
-_DeviceKey = Annotated[str, Field(pattern=r"^[A-Za-z][\w-]*\.[A-Za-z]\w*$")]
+_DeviceKey = Annotated[str, Field(pattern=DEVICE_KEY)]
 Priority = Annotated[int, Field(ge=-(2**31), le=2**31)]
 
 

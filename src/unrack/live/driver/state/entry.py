@@ -57,6 +57,7 @@ class Known(NamedTuple):
     number: int | None = None  # its number in the core; ``None``: it has none there now
     # what the core was told that it asks: a record of :func:`unrack.live.records.job_record`; ``None``: nothing yet
     job: dict[str, Any] | None = None
+    lacking: bool = False  # whether it asks for more than that, and held something that did not go with it
     queued_us: int | None = None  # when the core was last told that it waits; ``None``: never
     since_us: int | None = None  # since when it could start, by its own word: its age; ``None``: not looked at yet
     group: int | None = None  # its own among those with tasks kept apart; ``None``: none

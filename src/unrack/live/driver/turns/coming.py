@@ -99,7 +99,7 @@ class Coming(Participant):
             return
         asked = found.job
         self.orchestrator.takes(job, asked)
-        entry.known = entry.known.with_limit(job.limit_s)._replace(job=job_record(asked))
+        entry.known = entry.known.with_limit(job.limit_s)._replace(job=job_record(asked), lacking=False)
         entry.said = entry.said._replace(restarts=job.restarts, limit_s=job.limit_s)
         entry.own = self.orchestrator.queued(entry, job)
         if found.again_us is not None:  # it may have no other place

@@ -114,6 +114,8 @@ class Ending(Participant):
             wait_us = min(2 ** min(trouble.tries, 20) * SECOND_US, SLOWEST_RETRY_US)
             trouble = trouble._replace(again_us=self.now + wait_us)
             self.aside(entry, f"its start failed {trouble.tries} times: {why}"[:300])
+        elif entry.known.lacking:  # it is asked again what it asks for
+            self.aside(entry, why[:300])
         else:
             self.table.move(entry, Idle(Phase.WAITING, why[:300]))
         entry.trouble = trouble

@@ -245,7 +245,11 @@ class Holding(Participant):
             adopted = Adopted(job_of_record(record), lease_now.numbered(number), left, extended_us=more_us)
             if self.epoch.attempt(adopted, self.now):
                 grant = Grant(self.epoch.names.portable(core.state.lease(number)), short)
-                entry.stage, entry.known = granted(entry.stage, grant), entry.known._replace(job=record)
+                lacking = entry.known.lacking or record is not asked
+                entry.stage, entry.known = (
+                    granted(entry.stage, grant),
+                    entry.known._replace(job=record, lacking=lacking),
+                )
                 self.table.number(entry, number)
                 return
         self.table.number(entry, None)

@@ -36,6 +36,8 @@ class Placing(NamedTuple):
     parts: tuple[PlacedComponent, ...] = ()  # of a heterogeneous job: its components
     # when the controller began that was seen to have what its user asks for again, s since 1970; 0: none was
     booted_s: int = 0
+    # whether it asks for more tasks than cores: told how many nodes it has, Slurm counts a core for each task
+    crowded: bool = False
 
 
 def asked_before(entry: Entry) -> Placing:
@@ -103,7 +105,7 @@ def noted(entry: Entry, job: SlurmJob) -> Placing:
     """What a job asks for that comes into the queue, before it is placed."""
     own = asked_before(entry)
     if not entry.placed:
-        own = own._replace(nodes_min=job.nodes_min, nodes_max=job.nodes_max)
+        own = own._replace(nodes_min=job.nodes_min, nodes_max=job.nodes_max, crowded=job.crowded)
     asked = ((one.required_nodes, one.excluded_nodes, _several(one.partition)) for one in job.components)
     parts = tuple(PlacedComponent(*one) for one in asked)
     return own._replace(wanted=job.required_nodes, partition=_several(job.partition), parts=parts)

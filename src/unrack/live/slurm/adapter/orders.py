@@ -56,7 +56,8 @@ def _first(order: Order) -> words.Order:
     if order.act == Act.START:
         inside = asked.inside if asked.partition else ""
         again = entry.said.restarts > 0
-        return Place(job, tuple(entry.nodes), again, inside, _parts(entry), entry.known.before_s if again else None)
+        limit_s = entry.known.before_s if again else None
+        return Place(job, tuple(entry.nodes), again, inside, _parts(entry), limit_s, not asked.crowded)
     if order.act == Act.STOP:
         return RequeueHeld(job)
     if order.act == Act.MORE:
@@ -64,7 +65,7 @@ def _first(order: Order) -> words.Order:
         return Lengthen(job, entry.stage.more.given_s or 0)
     if asked.parts:
         return HoldBack(job, together=True)
-    return HoldBack(job, asked.nodes_min, asked.nodes_max)
+    return HoldBack(job, 0 if asked.crowded else asked.nodes_min, asked.nodes_max)
 
 
 def _then(order: words.Order, entry: Entry) -> list[words.Order]:

@@ -10,7 +10,7 @@ from unrack.live.slurm.answers.allocation import held_nodes, holds_of, spread
 from unrack.live.slurm.reading import SlurmJob, SlurmNode
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.job_ids import HOLDING, JOB_STATES, WAITING, members
-from unrack.slurm_text.tres import gres, licences
+from unrack.slurm_text.tres import gres, licences, tres
 from unrack.slurm_text.values import listed, number, small, table, text, words
 
 BASE = frozenset(
@@ -24,10 +24,10 @@ _WHOLE = re.compile(r"-?[0-9]{1,10}")
 NOT_GRES = frozenset({"cpu", "mem", "node", "billing", "energy", "pages", "vmem"})
 _ASKS_BEYOND = {
     "batch_features": "features of its first node", "cluster_features": "features of clusters",
-    "tres_per_socket": "resources a socket", "core_spec": "specialised cores",
-    "thread_spec": "specialised cores", "contiguous": "contiguous nodes", "network": "network",
     "burst_buffer": "burst buffer",
 }  # fmt: skip
+THREADS = 0x8000
+"""In the number of specialised cores, that it is of threads."""
 
 
 def jobs_of(answer: Any, nodes: Iterable[SlurmNode]) -> tuple[list[SlurmJob], list[str]]:
@@ -74,13 +74,21 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
     array, member = number(record.get("array_job_id")), number(record.get("array_task_id"), -1)
     waiting = text(record.get("array_task_string")).partition("%")[0].strip("[]") if array and member < 0 else ""
     limit_minutes = number(record.get("time_limit"), -1)
-    nodes_min, nodes_max = max(number(record.get("node_count"), 1), 1), number(record.get("max_nodes"))
-    nodes_min = min(nodes_min, nodes_max or nodes_min)  # 22.05 says how many its tasks would fill, if that is more
+    # of one that waits, node_count is a guess: of ``-n 1 -c 4`` two nodes, where one was asked for
+    wanted = tres(text(record.get("tres_req_str"))).nodes if waits else None
+    nodes_min, nodes_max = max(wanted or number(record.get("node_count"), 1), 1), number(record.get("max_nodes"))
+    nodes_min = min(nodes_min, nodes_max or nodes_min)
     cpus = max(number(record.get("cpus"), 1), 1)
+    crowded = waits and cpus < tasks
     if waits:  # it is said of each node; of a job that was placed, in all
         cpus = max(cpus, nodes_min * small(record.get("minimum_cpus_per_node"), 1))
     node_memory_mb, cpu_memory_mb = number(record.get("memory_per_node")), number(record.get("memory_per_cpu"))
     holds_now = state in HOLDING or completing
+    each, beyond = _on_each_node(record)
+    set_aside = max(
+        (number(record.get(key)) & ~THREADS for key in ("core_spec", "thread_spec") if _is_said(record.get(key))),
+        default=0,
+    )
     return SlurmJob(
         id=_job_number(record),
         state=state,
@@ -113,20 +121,25 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
         cpus_per_task=max(small(record.get("cpus_per_task"), 1), 1),
         node_memory_mb=node_memory_mb,
         cpu_memory_mb=0 if node_memory_mb else cpu_memory_mb,
-        gres=_gres(record.get("tres_per_node")),
+        gres=each,
         gres_total=_total(record, tasks),
         gpu_cpus=_gres(record.get("cpus_per_tres")).get("gpu", 0),
         gpu_memory_mb=_gres(record.get("memory_per_tres")).get("gpu", 0),
         licences=licences(text(record.get("licenses"))),
         required_nodes=_names(record.get("required_nodes")),
         excluded_nodes=_names(record.get("excluded_nodes")),
-        exclusive="NONE" in words(record.get("shared")) or "TRUE" in words(record.get("exclusive")),
+        set_aside=set_aside,
+        exclusive=set_aside > 0 or "NONE" in words(record.get("shared")) or "TRUE" in words(record.get("exclusive")),
         dependency=text(record.get("dependency")),
         tasks_per_node=small(record.get("tasks_per_node")),
+        tasks_per_core=small(record.get("tasks_per_core")),
+        threads_per_core=small(record.get("threads_per_core")),
+        contiguous=bool(record.get("contiguous")),
+        crowded=crowded,
         features=text(record.get("features")),
         reservation=text(record.get("resv_name")),
         types=_types(record),
-        beyond=tuple(dict.fromkeys(word for key, word in _ASKS_BEYOND.items() if _is_said(record.get(key)))),
+        beyond=beyond,
         holds=holds_of(record, nodes) if holds_now else {},
         restarts=number(record.get("restart_cnt")),
         nice=_nice(record.get("nice")),
@@ -162,9 +175,21 @@ def _gres(value: Any) -> dict[str, int]:
     return {name: count for name, count in gres(text(value)).gres.items() if name not in NOT_GRES}
 
 
+def _on_each_node(record: Mapping[str, Any]) -> tuple[dict[str, int], tuple[str, ...]]:
+    """What a job asks of generic resources on each node, and what it asks beyond all fields."""
+    found, sockets = _gres(record.get("tres_per_node")), small(record.get("sockets_per_node"))
+    for name, count in _gres(record.get("tres_per_socket")).items():
+        found[name] = max(found.get(name, 0), count * sockets)
+    beyond = [word for key, word in _ASKS_BEYOND.items() if _is_said(record.get(key))]
+    if _is_said(record.get("tres_per_socket")) and not sockets:
+        beyond.append("resources a socket, and does not say of how many sockets")
+    return found, tuple(dict.fromkeys(beyond))
+
+
 def _types(record: Mapping[str, Any]) -> tuple[str, ...]:
     """The types of generic resources that a job asks for."""
-    found = (gres(text(record.get(key))).types for key in ("tres_per_node", "tres_per_job", "tres_per_task"))
+    said = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
+    found = (gres(text(record.get(key))).types for key in said)
     return tuple(dict.fromkeys(f"{name}:{kind}" for said in found for name, kinds in said.items() for kind in kinds))
 
 

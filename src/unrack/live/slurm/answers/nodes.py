@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,9 +11,11 @@ from unrack.slurm_text.job_ids import node_words
 from unrack.slurm_text.tres import gres, tres
 from unrack.slurm_text.values import listed, number, table, text, words
 
+_PARTS = re.compile(r"([0-9]{1,18})")
+
 
 def nodes_of(answer: Any, set_aside_mb: Mapping[str, int] | None = None) -> tuple[list[SlurmNode], list[str]]:
-    """The nodes of an answer, in order of name, and what could not be understood.
+    """The nodes of an answer, in order of name as Slurm has them (n2 before n10), and what could not be understood.
 
     Parameters
     ----------
@@ -37,7 +40,7 @@ def nodes_of(answer: Any, set_aside_mb: Mapping[str, int] | None = None) -> tupl
             unreadable.append(f"node {_named(record, place)}: {error}")
         else:
             nodes[node.name] = node
-    return [nodes[name] for name in sorted(nodes)], unreadable
+    return [nodes[name] for name in sorted(nodes, key=_in_numbers)], unreadable
 
 
 def node_of(record: Mapping[str, Any], set_aside_mb: Mapping[str, int]) -> SlurmNode:
@@ -60,6 +63,10 @@ def node_of(record: Mapping[str, Any], set_aside_mb: Mapping[str, int]) -> Slurm
     memory_mb = number(record.get("real_memory"))
     aside_mb = number(record.get("specialized_memory")) or set_aside_mb.get(name, 0)
     state = [*words(record.get("state")), *words(record.get("state_flags"))]
+    threads, cores = (
+        max(number(record.get("threads"), 1), 1),
+        number(record.get("sockets")) * number(record.get("cores")),
+    )
     return SlurmNode(
         name=name,
         cores=number(record.get("effective_cpus")) or tres(text(record.get("tres"))).cpus or number(record.get("cpus")),
@@ -70,7 +77,12 @@ def node_of(record: Mapping[str, Any], set_aside_mb: Mapping[str, int]) -> Slurm
         reason=text(record.get("reason")),
         features=tuple(dict.fromkeys(one.strip() for one in features if one.strip())),
         types=tuple(f"{name}:{kind}" for name, kinds in said.types.items() for kind in kinds),
+        together=threads if number(record.get("cpus")) == cores * threads else 1,
     )
+
+
+def _in_numbers(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if place % 2 else (0, part) for place, part in enumerate(_PARTS.split(name))]
 
 
 def _named(record: Any, place: int) -> str:

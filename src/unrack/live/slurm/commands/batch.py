@@ -54,9 +54,9 @@ def words_of(order: Order) -> list[str]:
     if isinstance(order, Place):
         if not order.nodes:
             raise InputError(f"the place of job {job}", "no nodes", "at least one")
-        number = f"NumNodes={len(order.nodes)}-{len(order.nodes)}"
+        number = [f"NumNodes={len(order.nodes)}-{len(order.nodes)}"] * order.numbered
         inside = _inside(order.job, order.partition)
-        return [*_update(job, order.nodes), number, *inside, *_again(order)]
+        return [*_update(job, order.nodes), *number, *inside, *_again(order)]
     if isinstance(order, AskAgain):
         nodes = _update(job, order.nodes) if order.nodes else ["update", f"JobId={job}"]
         return [*nodes, *_inside(order.job, order.partition)]

@@ -28,6 +28,7 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from unrack.cluster.formats.site import SaidSite
@@ -98,6 +99,7 @@ class CommandClient:
         self._nodes: tuple[str, ...] = ()
         self._accounting: SaidSite | None = None
         self._used: Used | None = None
+        self._whole_cores = True
         self._asked_s, self._unknown = -ACCOUNTING_S, ""
 
     def changed(self) -> bool:
@@ -124,6 +126,9 @@ class CommandClient:
             nodes, bad_nodes = nodes_of(_listing(_parsed(done[1], "the nodes"), "nodes", wanted=True), aside_mb)
         except ValueError as error:
             raise UnreachableError(f"Slurm's answer about nodes cannot be understood: {error}") from error
+        self._ask_accounting(at_s)
+        if not self._whole_cores:
+            nodes = [replace(node, together=1) for node in nodes]
         spare = as_records(_rows(listed, JOB_FIELDS, self._between))
         try:
             answer = _listing(_parsed(done[0], "squeue --json"), "jobs", wanted=bool(spare["jobs"]))
@@ -138,7 +143,6 @@ class CommandClient:
         self._digest, self._nodes = digest, tuple(node.name for node in nodes)
         hidden = hidden_in(partitions, self._nodes)
         bad = (*bad_nodes, *bad_jobs, *bad_licences, *bad_partitions, *bad_reservations, *hidden)
-        self._ask_accounting(at_s)
         bad = (*bad, self._unknown) if self._unknown else bad
         known = self._accounting, self._used
         return Reading(at_s, tuple(nodes), tuple(jobs), licences, partitions, reservations, bad, *known)
@@ -159,6 +163,7 @@ class CommandClient:
         shown = self._config()
         try:
             scheduler = scheduler_of(printed(shown, "scontrol"))
+            self._whole_cores = scheduler.whole_cores
             self._accounting = read_accounting(scheduler, timeout_s, self._environment)
             self._used = read_used(scheduler, timeout_s, self._environment)
         except (UnreachableError, InputError) as error:

@@ -17,8 +17,8 @@ JOB_FIELDS = (
     "maxnodes", "numtasks", "numcpus", "cpus-per-task", "mincpus", "minmemory", "tres-per-node", "tres-per-job",
     "tres-per-task", "cpus-per-tres", "mem-per-tres", "tres-per-socket", "tres-alloc", "licenses", "reqnodes",
     "nodelist", "oversubscribe", "dependency", "restartcnt", "hetjobid", "hetjobidset", "hetjoboffset", "feature",
-    "reservation", "partition", "username", "account", "qos", "nice", "contiguous", "ntpernode", "name", "comment",
-    "admin_comment",
+    "reservation", "partition", "username", "account", "qos", "nice", "contiguous", "ntpernode", "ntpercore", "sct",
+    "name", "comment", "admin_comment",
 )  # fmt: skip
 """What may change of a job and matters; when it began or is expected to is left out, as that changes all the time."""
 NODE_FIELDS = ("nodelist", "statecomplete", "gres", "cpus", "memory", "partition", "features_act", "reason")
@@ -79,6 +79,7 @@ def _record(row: Mapping[str, str]) -> dict[str, Any]:
     array, _, member = said["jobarrayid"].partition("_")
     listed = member.startswith("[")
     throttle = member.strip("[]").partition("%")[2]
+    sockets, _, threads = (*said["sct"].replace("*", "").split(":"), "", "")[:3]
     try:
         limit_s = span_s(said["timelimit"])
     except ValueError:
@@ -110,7 +111,11 @@ def _record(row: Mapping[str, str]) -> dict[str, Any]:
         "cpus_per_tres": said["cpus-per-tres"],
         "memory_per_tres": said["mem-per-tres"],
         "minimum_cpus_per_node": said["mincpus"],
+        "tasks_per_core": said["ntpercore"].replace("*", ""),
+        "sockets_per_node": sockets,
+        "threads_per_core": threads,
         "tres_alloc_str": said["tres-alloc"],
+        "tres_req_str": said["tres-alloc"],  # of one that waits
         "licenses": said["licenses"],
         "required_nodes": said["reqnodes"],
         "nodes": said["nodelist"],

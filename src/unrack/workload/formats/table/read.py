@@ -107,6 +107,10 @@ def read_table(
     return as_workload(table, kind, other, overrun)
 
 
+OF_A_RUN = {"run": "work_s", "cores": "cores_per_task", "memory": "memory_mb_per_task"}
+"""Our name → the column of the jobs of a finished run, which say besides what was held in all, and for how long."""
+
+
 def as_workload(table: TableColumns, kind: str, other: Mapping[str, AliasedColumn], overrun: str) -> Workload:
     """The workload of a table, by the shared rules; columns that are nothing of ours are carried along.
 
@@ -135,6 +139,8 @@ def mapped(
         if not isinstance(name, str) or name not in frame.columns:
             raise at.source.fault(None, f"column for {ours}", f"no column {theirs!r}", _one_of(frame))
         found[ours] = name
+    if set(OF_A_RUN.values()) <= set(frame.columns):
+        found |= {ours: name for ours, name in OF_A_RUN.items() if ours not in columns}
     said = {found[ours] for ours in columns}
     for ours in [ours for ours in found if ours in KEPT and ours not in columns and found[ours] in said]:
         del found[ours]  # it is said to be something else

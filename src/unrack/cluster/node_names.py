@@ -1,7 +1,4 @@
-"""Another number of nodes in a class of named nodes: the names, and all that tells of nodes by number.
-
-What nodes are called: names of the real system beside the numbers that everything else goes by.
-"""
+"""What nodes are called, beside the numbers that all else goes by; and another number of nodes in a class of them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,79 @@
+"""Jobs that say what they want of each node, with each GPU or on each core, in the words of Slurm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from unrack.live.driver.contract import Problem
+from unrack.live.slurm.answers.jobs import jobs_of
+from unrack.live.slurm.jobs import JobReading, job_of
+from unrack.live.slurm.machines import cluster_of, machines_of
+from unrack.live.slurm.reading import Reading, SlurmNode
+
+NODES = tuple(
+    SlurmNode(f"n{i}", 8, 32_000, {"gpu": 2, "nvme": 4}, frozenset({"IDLE"}), frozenset({"main"})) for i in (1, 2, 3)
+)
+CASES: list[tuple[dict[str, Any], tuple[int, int, int, int]]] = [
+    # as ``squeue --json`` of 22.05 has it of: -> nodes, and cores, MB, GPUs of each
+    ({"cpus_per_tres": "gres:gpu:2", "tres_per_job": "gres:gpu:1", "memory_per_node": 100}, (1, 2, 100, 1)),
+    ({"cpus": 2, "tasks": 2, "node_count": 2, "max_nodes": 2, "cpus_per_tres": "gres:gpu:3",
+      "tres_per_node": "gres:gpu:2", "memory_per_node": 100}, (2, 6, 100, 2)),
+    ({"memory_per_tres": "gres:gpu:1024", "tres_per_job": "gres:gpu:2"}, (1, 1, 2048, 2)),
+    ({"cpus_per_tres": "gres:gpu:2", "memory_per_tres": "gres:gpu:500", "tres_per_job": "gres:gpu:4"}, (2, 4, 1000, 2)),
+    ({"tres_per_job": "gres:gpu:4", "memory_per_node": 100}, (2, 1, 100, 2)),
+    ({"tres_per_job": "gres:gpu:3", "memory_per_node": 100}, (2, 1, 100, 2)),
+    ({"tres_per_job": "gres:gpu:a100:2", "cpus_per_tres": "gres:gpu:a100:5", "memory_per_node": 100}, (2, 5, 100, 1)),
+    ({"cpus": 2, "tasks": 2, "minimum_cpus_per_node": 4, "memory_per_node": 100}, (1, 4, 100, 0)),
+    ({"cpus": 2, "tasks": 2, "node_count": 2, "max_nodes": 2, "minimum_cpus_per_node": 4, "memory_per_node": 100},
+     (2, 4, 100, 0)),
+    # node_count of one that waits is a guess
+    ({"cpus": 4, "cpus_per_task": 4, "node_count": 2, "minimum_cpus_per_node": 4, "memory_per_node": 100,
+      "tres_req_str": "cpu=4,mem=100M,node=1,billing=4"}, (1, 4, 100, 0)),
+    ({"cpus": 16, "tasks": 16, "node_count": 2, "memory_per_node": 100, "shared": "none",
+      "tres_req_str": "cpu=16,mem=100M,node=1,billing=16"}, (2, 8, 100, 0)),
+    ({"tasks": 40, "node_count": 5, "memory_per_node": 100, "tres_req_str": "cpu=1,mem=100M,node=1"}, (1, 1, 100, 0)),
+    ({"cpus": 2, "tasks": 40, "node_count": 5, "max_nodes": 2, "memory_per_node": 100,
+      "tres_req_str": "cpu=2,mem=100M,node=2"}, (2, 1, 100, 0)),
+    ({"cpus": 2, "tasks": 2, "tres_per_socket": "gres:gpu:1", "sockets_per_node": 2, "memory_per_node": 100},
+     (1, 2, 100, 2)),
+    ({"cpus": 7, "tasks": 7, "core_spec": 2, "memory_per_node": 100}, (2, 8, 100, 0)),
+    ({"cpus": 3, "tasks": 3, "thread_spec": 2, "memory_per_node": 100}, (1, 8, 100, 0)),
+]  # fmt: skip
+WITH_THREADS: list[tuple[dict[str, Any], tuple[int, int]]] = [
+    # -> nodes, and CPUs of each, as Slurm 22.05 gives them of cores with two threads
+    ({}, (1, 2)), ({"cpus": 4, "tasks": 4}, (1, 4)), ({"cpus": 3, "cpus_per_task": 3}, (1, 4)),
+    ({"cpus": 6, "tasks": 2, "cpus_per_task": 3}, (1, 6)), ({"cpus": 4, "tasks": 4, "threads_per_core": 1}, (1, 8)),
+    ({"cpus": 5, "tasks": 5, "threads_per_core": 1}, (2, 6)), ({"cpus": 4, "tasks": 4, "tasks_per_core": 1}, (1, 8)),
+    ({"cpus": 4, "tasks": 4, "tasks_per_core": 2}, (1, 4)), ({"cpus": 9, "tasks": 9}, (2, 6)),
+    ({"cpus": 6, "tasks": 6, "node_count": 2, "max_nodes": 2}, (2, 4)), ({"shared": "none"}, (1, 8)),
+    ({"cpus": 8, "tasks": 8, "threads_per_core": 2}, (1, 8)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("said", "asked"), CASES)
+def test_what_a_job_wants_with_each_gpu_or_node_is_what_it_asks_of_each_node(
+    said: dict[str, Any], asked: tuple[int, int, int, int]
+) -> None:
+    record = {"job_id": 1, "job_state": "PENDING", "cpus": 1, "tasks": 1, "node_count": 1, "partition": "main", **said}
+    (job,), bad = jobs_of({"jobs": [record]}, NODES)
+    assert not bad
+    found = job_of(job, cluster_of(Reading(0.0, NODES, (job,)))[0])
+    assert not isinstance(found, Problem), found.why
+    demand = found.demand
+    gpus = demand.devices.get("gpus", {}).get("count", 0)
+    assert (demand.tasks, demand.cores, demand.memory_mb, gpus) == asked
+
+
+@pytest.mark.parametrize(("said", "asked"), WITH_THREADS)
+def test_of_cores_with_several_threads_a_job_asks_for_whole_ones(said: dict[str, Any], asked: tuple[int, int]) -> None:
+    nodes = tuple(replace(node, together=2) for node in NODES)
+    record = {"job_id": 1, "job_state": "PENDING", "cpus": 1, "tasks": 1, "node_count": 1, "memory_per_cpu": 10, **said}
+    (job,), _ = jobs_of({"jobs": [record]}, nodes)
+    reading = Reading(0.0, nodes, (job,))
+    found = job_of(job, cluster_of(reading)[0], JobReading(together=machines_of(reading).together))
+    assert not isinstance(found, Problem), found.why
+    demand = found.demand
+    assert (demand.tasks, demand.cores, demand.memory_mb) == (*asked, 10 * asked[1])

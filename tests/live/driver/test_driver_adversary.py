@@ -1,0 +1,146 @@
+"""Whatever one user submits, changes, holds, requeues and cancels: others get their fair part, and wait no longer for it.
+
+What the adversary does is drawn: nobody chose it. A job that runs is not preempted, so that others may wait for the
+longest that there may be, and for a look or two.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from strict_slurm import StrictSlurm
+from test_driver_fair_share import RULES
+from test_driver_sites import Sites
+
+from unrack.cluster.formats.site import SaidSite
+from unrack.live.driver.state.replay import replay
+from unrack.live.driver.used import Used
+from unrack.live.slurm.reading import Reading
+
+LONGEST_S = 15
+"""How long jobs may run in the partitions."""
+LOOKS_S = 5
+"""What a start that Slurm refuses, and that of the job that comes then, may take."""
+MOST = 60
+"""So many jobs of the adversary wait or run at a time at most, as the fake is slow."""
+EVE, MODEST = "eve", ("u0", "u1", "u2")
+SAID = SaidSite(accounts={"phys": {"users": [EVE, *MODEST]}}, rules={"priority": RULES})
+SHARING = ["easy(order=multifactor)", "conservative(order=multifactor)", "slurm(order=multifactor, interval=1 s)"]
+
+
+class Shared(StrictSlurm):
+    """A Slurm with an account, whose users have had nothing yet; nodes of one user alone, of which it does not tell."""
+
+    def read(self) -> Reading:
+        reading = super().read()
+        jobs = tuple(replace(job, account="phys") for job in reading.jobs)
+        return replace(reading, jobs=jobs, accounting=SAID, used=Used(reading.at_s, ()))
+
+
+class Adversary:
+    """One user, and all that a user may do."""
+
+    def __init__(self, world: Sites, seed: int) -> None:
+        self.slurm, self.draw, self.jobs = world.slurm, random.Random(seed), list[int]()
+
+    def asked(self) -> dict[str, Any]:
+        """What one of its jobs asks, which may be impossible."""
+        draw, nodes = self.draw, f"n{self.draw.randint(1, 9)}"
+        asked: dict[str, Any] = {
+            "user": EVE, "nodes": draw.choice([1, 1, 2, 4, 8, 9]), "cores": draw.choice([1, 2, 4, 5]),
+            "run_s": draw.uniform(0.2, LONGEST_S), "limit_s": draw.choice([2, LONGEST_S]),
+        }  # fmt: skip
+        asked["run_s"] = min(asked["run_s"], asked["limit_s"])
+        more = [
+            {}, {}, {"partition": draw.choice(["left", "right", "left,right", "ours,left", "gone"])},
+            {"features": draw.choice(["fast", "fast&big", "fast&slow", "[fast|big]", "((", "fast*3"])},
+            {"excluded": tuple(f"n{draw.randint(1, 8)}" for _ in range(3))}, {"required": (nodes,)},
+            {"reservation": "mine"}, {"licences": {"none": 1}}, {"nice": draw.randint(0, 99)},
+            {"begin_us": self.slurm.clock.at_us + draw.randint(0, 20_000_000)},
+            {"memory_mb": draw.choice([1, 999, 5000])},
+        ]  # fmt: skip
+        if self.jobs:
+            kind = draw.choice(["afterok", "afterany", "afternotok", "after"])
+            more.append({"dependency": f"{kind}:{draw.choice(self.jobs[-5:])}"})
+        return asked | draw.choice(more)
+
+    def act(self) -> None:
+        """Do something."""
+        draw, slurm = self.draw, self.slurm
+        what = draw.randrange(8)
+        own = [slurm.jobs[number] for number in self.jobs if slurm.jobs[number].state in ("PENDING", "RUNNING")]
+        if len(own) > MOST:
+            what = 3
+        if what < 2 or not own:
+            self.jobs += [slurm.submit(**self.asked()) for _ in range(draw.randint(1, 6))]
+        elif what == 2:
+            self.jobs += slurm.submit_array(draw.randint(2, 30), draw.choice([0, 1, 5]), **self.asked())
+        for job in draw.sample(own, min(len(own), 3)) if what > 2 else ():
+            runs = job.state == "RUNNING"
+            if what == 3:
+                slurm.end(job.id, "CANCELLED")
+            elif what == 4 and runs:
+                slurm.requeue(job.id, held=draw.random() < 0.5)
+            elif what == 5 and not runs:  # scontrol hold of one that was let go; scontrol update of any
+                job.priority, job.reason = 0, draw.choice(["JobHeldAdmin", "JobHeldUser"])
+            elif not runs:
+                asked = self.asked()
+                for name in draw.sample(sorted(asked), draw.randint(1, len(asked))):
+                    setattr(job, name, asked[name])
+            elif what == 6:
+                job.run_s = min(job.run_s, LONGEST_S)
+                job.limit_s = draw.choice([1, LONGEST_S])
+        slurm.dirty = True
+
+
+def world_of(policy: str) -> Sites:
+    world = Sites(policy)
+    world.slurm.__class__ = Shared
+    return world
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("policy", SHARING)
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_one_user_does_others_wait_no_longer_than_the_longest_job_may_run(policy: str, seed: int) -> None:
+    world = world_of(policy)
+    adversary, modest = Adversary(world, seed), list[int]()
+    for step in range(260):
+        if step < 160:
+            adversary.act()
+        if step % 25 == 10:
+            modest.append(world.slurm.submit(cores=4, run_s=3, limit_s=10, user=MODEST[step % 3]))
+        world.go()
+    waits = []
+    for number in modest:
+        job = world.slurm.jobs[number]
+        assert job.starts, f"{number} never ran: {world.why(number)}"
+        waits.append(job.starts[0][0] / 1e6 - (job.submit_s - 1_700_000_000))
+    assert max(waits) <= LONGEST_S + LOOKS_S, waits
+    assert replay(world.journal.records()).differences == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("policy", SHARING)
+@pytest.mark.parametrize("seed", range(2))
+def test_of_users_who_all_have_work_none_gets_less_than_its_part_whatever_one_does(policy: str, seed: int) -> None:
+    world = world_of(policy)
+    adversary, draw, used = Adversary(world, seed), random.Random(seed), Counter[str]()
+    for step in range(240):
+        adversary.act()
+        for user in MODEST:
+            waiting = sum(job.user == user and job.state == "PENDING" for job in world.slurm.jobs.values())
+            if waiting < 4:
+                world.slurm.submit(
+                    nodes=draw.randint(1, 2), cores=draw.choice([2, 4]), run_s=draw.uniform(1, 6), limit_s=8, user=user
+                )
+        world.go()
+        for job in world.slurm.jobs.values() if step > 100 else ():
+            used[job.user] += job.cores * len(job.held_on) if job.state == "RUNNING" else 0
+    part = sum(used.values()) / 4
+    assert min(used[user] for user in MODEST) >= 0.85 * part, used
+    assert used.total() >= 0.6 * 8 * 4 * 139, "much is idle"
