@@ -123,17 +123,20 @@ class View:
     @property
     def submit_us(self) -> Ints:
         """int64[jobs]: when each was submitted."""
-        return self._store.submit_us[: self._state.known]
+        column: Ints = self._store.submit_us[: self._state.known]
+        return column
 
     @property
     def priority(self) -> Ints:
         """int64[jobs]: larger goes first, under policies that look at it."""
-        return self._store.priority[: self._state.known]
+        column: Ints = self._store.priority[: self._state.known]
+        return column
 
     @property
     def deadline_us(self) -> Ints:
         """int64[jobs]: when each should be done; -1 = none."""
-        return self._store.deadline_us[: self._state.known]
+        column: Ints = self._store.deadline_us[: self._state.known]
+        return column
 
     @property
     def user(self) -> Ints:

@@ -22,8 +22,8 @@ from unrack.policy.discipline.skyline.columns import (
     SLOTS,
     UNTIL,
     PlanColumns,
+    room_for_reserved,
 )
-from unrack.policy.discipline.skyline.room import room_for_reserved
 from unrack.policy.discipline.skyline.shifts import change
 from unrack.policy.discipline.skyline.steps import RowSpan, Slots, claims_fit
 from unrack.policy.discipline.walk import (
@@ -57,6 +57,8 @@ from unrack.workload.job import ESTIMATE
 
 if TYPE_CHECKING:
     from unrack.policy.discipline.queue_pass import Passes
+
+REFUSE, CLAIMS_FIT = plain(refuse), plain(claims_fit)
 
 
 class PassChoices:
@@ -139,7 +141,7 @@ class PassChoices:
             walk[FOUND] = ASIDE if limited else -1
             if not closed:
                 why = (LIMITED, 0) if limited else made.placement.refusal(made.notes, job)
-                plain(refuse)(job, kind, *why, c)
+                REFUSE(job, kind, *why, c)
             return
         self._starts[job] = Start(chosen.lease)
         self._open, walk[TAKER] = None if self._step else (job, chosen), job
@@ -196,7 +198,7 @@ class PassChoices:
         else:
             claims = RowSpan(c.out, 0, 0, c.fixed, *c.fixed_at[:, head].tolist())
             slots = Slots(c.slot, c.place_of, c.free_places, 0)
-            fits = room >= tasks and plain(claims_fit)(left[None, None], 0, slots, claims)
+            fits = room >= tasks and CLAIMS_FIT(left[None, None], 0, slots, claims)
         if fits:
             c.then[h], c.left[1 + h, 0], c.heads[h, ROOM] = then, left, room
             self._believe(chosen)

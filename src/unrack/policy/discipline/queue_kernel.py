@@ -26,7 +26,7 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_CORES, ASKED_TASKS, CPU, MEM
 from unrack.ledger.nodes import count_blocks, refresh, take_rows
-from unrack.policy.discipline.head_search import change_claims
+from unrack.policy.discipline.head_search import beside_kept, change_claims, claim_cores, leaves_kept
 from unrack.policy.discipline.heads_kernel import (
     PassRule,
     asking,
@@ -39,7 +39,6 @@ from unrack.policy.discipline.heads_kernel import (
     only_limits,
     set_aside,
 )
-from unrack.policy.discipline.kept_places import beside_kept, claim_cores, leaves_kept
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
     CLAIM,

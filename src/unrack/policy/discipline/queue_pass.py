@@ -19,15 +19,15 @@ from unrack.policy.discipline.heads_kernel import PassRule, has_none
 from unrack.policy.discipline.pass_choices import PassChoices
 from unrack.policy.discipline.queue_kernel import Backfill, pass_over
 from unrack.policy.discipline.skyline.choosing import Choices
-from unrack.policy.discipline.skyline.columns import CHOICE, CHOOSE, CLOSES_US, JOB, LENT, OPENS_US
+from unrack.policy.discipline.skyline.columns import CHOICE, CHOOSE, CLOSES_US, JOB, LENT, OPENS_US, more_room
 from unrack.policy.discipline.skyline.reserved import Reserved
-from unrack.policy.discipline.skyline.room import more_room
 from unrack.view import View
 
 Chooser = Callable[[int, bool], Choices]
 """(now, trust) → choices of a round."""
 NO_SECOND: Ints = np.empty(0, np.int64)
 """Those behind the head are tried in the order of the queue."""
+HAS_NONE = plain(has_none)
 
 
 @dataclass(slots=True)
@@ -117,9 +117,9 @@ class Passes(Reserved):
 
     def _note_kinds(self, view: View, made: Choices) -> None:
         """Note the kinds of jobs that have come since."""
-        while self.kinds_of < view.jobs:
-            job, self.kinds_of = self.kinds_of, self.kinds_of + 1
-            if self.columns.wants[job] >= CHOICE and view.status[job] == QUEUED:
+        first, self.kinds_of, status = self.kinds_of, view.jobs, view.status
+        for job in range(first, self.kinds_of):
+            if self.columns.wants[job] >= CHOICE and status[job] == QUEUED:
                 self.kind_of(job, made)
 
     def in_vain(self, view: View, job: int, choices: Chooser, now: int) -> bool:
@@ -151,7 +151,7 @@ class Passes(Reserved):
 
     def has_none(self, job: int, now: int) -> bool:
         """As of :func:`unrack.policy.discipline.heads_kernel.has_none`."""
-        return plain(has_none)(job, now, self.columns)
+        return HAS_NONE(job, now, self.columns)
 
     def note_moments(self, now: int, more: Ints = NO_SECOND) -> None:
         """When more is free though no job ends: windows open and close after ``now``; and others, µs."""

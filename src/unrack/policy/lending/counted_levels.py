@@ -1,4 +1,13 @@
-"""Compiled: kinds of nodes that lend memory in numbers: how many may compute when, and how many a job takes."""
+"""Compiled: kinds of nodes that lend memory in numbers: how many may compute when, and how many a job takes.
+
+Compiled: until when a round in which no job of a counted plan starts would go as it does, if nothing changes.
+
+Of the times of a plan some stand still: booked ends, and what is reserved from these on. Others move with the clock:
+now, the ends of overdue jobs, which are expected at once, and what is reserved from these on. A later round is the same
+with these moved, as long as none passes one that stands still; none leaves a window that was tried from one that stands
+still, where it may have been in the way; and no more comes into the window of a job that has a place now but not for
+long enough, as what it would take may depend on that.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +17,18 @@ import numpy as np
 
 from unrack.jit import inlined, melted
 from unrack.kernels.arrays import Ints
-from unrack.kernels.ordering import order_of
+from unrack.kernels.ordering import order_of, zeros
 from unrack.ledger.columns import CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
+from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES
 from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse
+from unrack.policy.discipline.skyline.columns import LENGTH, START
 from unrack.policy.discipline.skyline.plan_round import reserve
 from unrack.policy.discipline.skyline.steps import Groups, Slots, copy_step, room_in
 from unrack.policy.lending.borrowing import may_compute, tasks_by_cores
 from unrack.policy.lending.lender_cost import LendingTerms
-from unrack.policy.placement.node_kernel import Gang, LedgerColumns, add_node
+from unrack.policy.placement.node_kernel import Gang, LedgerColumns, add_node, gang_of
 from unrack.units import NEVER_US
 
 
@@ -139,3 +150,49 @@ def take(
             if lend > 0:
                 at = add_node(out, start, at, g, 0, lend, 0)
     return at, True
+
+
+MOVES, STANDS = 1, 2
+
+
+@inlined
+def stands_until(order: Ints, now: int, running: int, planned: int, tried: Ints, steps: int, sky: Any) -> int:
+    """Before which time (µs) such a round starts no job either; ``planned``: of how many of ``order`` it decides.
+
+    ``tried``: int64[jobs]: until when jobs that have a place now would run; 0: it has none.
+    """
+    times, turn, kind, gap, following = sky.times, sky.turn, zeros(steps + 1), NEVER_US - now, NEVER_US
+    kind[0] = MOVES
+    for i in range(running):
+        end = sky.running[ENDS_US, i]
+        kind[first_at_least(times, 0, steps, max(end, now + 1))] |= MOVES if end <= now else STANDS
+    for q in range(planned):
+        k = first_at_least(times, 0, steps, tried[q])
+        if k < steps and times[k] == tried[q]:
+            kind[k] |= MOVES
+        if turn[START, q] >= 0:
+            k = first_at_least(times, 0, steps, turn[START, q])
+            kind[first_at_least(times, 0, steps, turn[START, q] + turn[LENGTH, q])] |= kind[k]
+    for k in range(steps - 1, -1, -1):
+        if kind[k] == MOVES | STANDS:
+            return now
+        if kind[k] == MOVES:
+            gap = min(gap, following - times[k])
+        else:
+            following = times[k]
+    for q in range(planned):
+        length, last, until = max(1, gang_of(sky.asks, order[q]).us), -1, 0
+        for i in range(1, steps):
+            if turn[START, q] >= 0 and times[i] >= turn[START, q]:
+                break
+            while until < steps and times[until] < times[i] + length:
+                last = until if kind[until] == MOVES else last
+                until += 1
+            if last > i and kind[i] == STANDS:
+                gap = min(gap, times[i] + length - times[last])
+        k = first_at_least(times, 0, steps, tried[q])
+        while k < steps and kind[k] == MOVES:
+            k += 1
+        if tried[q] > 0 and k < steps:
+            gap = min(gap, times[k] - tried[q])
+    return now + gap

@@ -47,10 +47,9 @@ from unrack.policy.discipline.skyline.steps import Groups, RowSpan, Slots, book,
 from unrack.policy.discipline.slurm_search import ends_of, planned_before
 from unrack.policy.lending.answers import write
 from unrack.policy.lending.borrowing import cores_of_idle, tasks_by_cores
-from unrack.policy.lending.counted_levels import counted_levels, lending_of, level_now, take
+from unrack.policy.lending.counted_levels import counted_levels, lending_of, level_now, stands_until, take
 from unrack.policy.lending.lease_kernel import Asker, Leases, asker_of, place_job
 from unrack.policy.lending.lender_cost import LendingTerms
-from unrack.policy.lending.standstill import stands_until
 from unrack.policy.placement.node_kernel import Gang, LedgerColumns, add_node, gang_of
 from unrack.units import NEVER_US
 
@@ -262,7 +261,7 @@ def counted_round(
     int
         How many start; NO_ROOM: the columns are to be made larger, and the round begun again.
     int
-        Before which time, µs, such a round starts none either if nothing changes: ``standstill.py``.
+        Before which time, µs, such a round starts none either if nothing changes: :func:`stands_until`.
     """
     turn, out, claims, started, new_rows = sky.turn, sky.out, sky.new_claims, sky.started, sky.new_rows
     seen, groups, slots = parts_of(PlanRule(1, True, 0), running, sky)

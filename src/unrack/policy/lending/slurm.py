@@ -19,9 +19,8 @@ from unrack.ledger.lease import ranges
 from unrack.ledger.memory_use import from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.reservations import SlurmLike
-from unrack.policy.discipline.skyline.columns import CHOICE, LEDGER, LENT, PlanColumns
+from unrack.policy.discipline.skyline.columns import CHOICE, LEDGER, LENT, PlanColumns, columns_for, more_room
 from unrack.policy.discipline.skyline.plan import Plan
-from unrack.policy.discipline.skyline.room import columns_for, more_room
 from unrack.policy.lending.counted_round import counted_round
 from unrack.policy.orders import is_fixed
 from unrack.policy.placement.alone import Alone

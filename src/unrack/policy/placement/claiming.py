@@ -180,9 +180,10 @@ def claims_anywhere(view: View, job: int, whole: bool = False) -> Ints | None:
 
     ``whole``: it has nodes to itself, and their own memory.
     """
-    seen, components = view.columns.claimed, view.components
+    seen = view.columns.claimed
     if seen is None or not seen.asks(job):
         return NO_CLAIMS
+    components = view.components
     if job in components.of:
         found = [seen.anywhere(one, int(components.asks[ALL_TASKS, one])) for one in components.of[job]]
         fixed = [own for own in found if own is not None]
@@ -201,9 +202,10 @@ def nodes_of_its_own(view: View, job: int) -> int:
 
 def claims_at_least(view: View, job: int) -> Ints:
     """int64[claims, 2]: what a job claims at least, wherever it runs."""
-    seen, components = view.columns.claimed, view.components
+    seen = view.columns.claimed
     if seen is None or not seen.asks(job):
         return NO_CLAIMS
+    components = view.components
     rows = components.of.get(job, (job,))
     asks = components.asks if job in components.of else view.asks
     return summed(np.concatenate([seen.at_least(one, int(asks[ALL_TASKS, one])) for one in rows]))

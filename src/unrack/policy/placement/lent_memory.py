@@ -54,7 +54,7 @@ class LocalMemory:
 
     def open_nodes(self, view: View, notes: None, lent: Ints | None = None) -> Bools:
         """All of them."""
-        return np.ones(len(view.cluster), np.bool_)
+        return np.ones(len(view.columns.online), np.bool_)
 
     def offers(self, view: View, notes: None, job: int, room: Room) -> Iterator[Ints]:
         """What is free there."""
@@ -117,7 +117,8 @@ def room_on(view: View, whole: bool, open_nodes: Bools) -> Room:
     if whole:
         usable &= state.free[0] == state.total[0]
     free = state.free.copy()
-    return Room(np.where(usable, free[0], -1), free, view.lent.copy(), whole)
+    lent = np.zeros(len(usable), np.int64) if state.memory is None else state.memory.lent.copy()
+    return Room(np.where(usable, free[0], -1), free, lent, whole)
 
 
 def hold(room: Room, spot: Spot, cores: int) -> None:

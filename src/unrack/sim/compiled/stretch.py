@@ -14,8 +14,7 @@ from unrack.ledger.claims import Components
 from unrack.ledger.copies.seen import Seen
 from unrack.ledger.leases import Extra
 from unrack.ledger.nodes import whole_summary
-from unrack.policy.discipline.skyline.columns import KEPT
-from unrack.policy.discipline.skyline.room import more_room
+from unrack.policy.discipline.skyline.columns import KEPT, more_room
 from unrack.policy.orders import ORDERS, Order, is_fixed
 from unrack.resources.places import NO_CLAIMS
 from unrack.sealed import sealed

@@ -49,10 +49,12 @@ from unrack.policy.discipline.skyline.columns import (
     STEP,
     STEPS,
     PlanRound,
+    more_room,
+    room_for_reserved,
+    steps_to_look_at,
 )
 from unrack.policy.discipline.skyline.grouping import Grouped
 from unrack.policy.discipline.skyline.kept import carry_levels, keep_levels
-from unrack.policy.discipline.skyline.room import more_room, room_for_reserved, steps_to_look_at
 from unrack.policy.discipline.skyline.shifts import Shifted
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.policy.placement.alone import Alone

@@ -13,7 +13,7 @@ from unrack.ledger.columns import ASKED_US, CPU, MEM
 from unrack.ledger.holding import first_at_least
 from unrack.ledger.lease import CORES as NODE_CORES
 from unrack.ledger.lease import FIRST
-from unrack.policy.discipline.kept_places import claim_cores
+from unrack.policy.discipline.head_search import claim_cores
 from unrack.policy.discipline.skyline.columns import (
     AT,
     BEGIN,

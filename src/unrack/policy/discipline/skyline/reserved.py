@@ -27,6 +27,7 @@ from unrack.policy.discipline.skyline.columns import (
     PlanColumns,
     PlanRule,
     Wants,
+    columns_for,
     kept_of,
     ledger_of,
     limits_of,
@@ -34,7 +35,6 @@ from unrack.policy.discipline.skyline.columns import (
     spans_of,
     windows_of,
 )
-from unrack.policy.discipline.skyline.room import columns_for
 from unrack.policy.discipline.skyline.starting import first_due
 from unrack.policy.placement.claiming import claims_anywhere, claims_at_least, nodes_of_its_own
 from unrack.policy.placement.lent_memory import FITS
@@ -212,8 +212,8 @@ class Reserved:
         first, self.known = self.known, view.jobs
         if first == self.known:
             return
-        seen, devices = view.columns.claimed, view.columns.devices
-        plain = seen is None and devices is None and not view.components.of
+        seen, devices, components, status = view.columns.claimed, view.columns.devices, view.components.of, view.status
+        plain = seen is None and devices is None and not components
         if plain and not self.every:
             return
         self.make_room(view)
@@ -223,12 +223,12 @@ class Reserved:
             lent = self.only_lent and (some | self.rule.whole)
             self.chosen, wants[first : self.known] = True, np.where(lent, Wants.LENT, self._elsewhere)
             return
-        status, completes = view.status, self.completes and (self.only_lent if self.lends else not self.every)
+        completes = self.completes and (self.only_lent if self.lends else not self.every)
         for job in range(first, self.known):
             if status[job] in (FINISHED, REJECTED):
                 continue
             asks = devices is not None and devices.asks(job)
-            claims, several = claims_anywhere(view, job, own), job in view.components.of
+            claims, several = claims_anywhere(view, job, own), job in components
             kept = 0 if claims is not None or asks or several else self._claims_cores(view, job)
             chooses = completes and (asks or claims is None) and not (several or kept)
             if chooses and (ample := self._beside_ample(view, job, own)) is not None:
