@@ -381,6 +381,33 @@ def test_nor_under_a_rule_for_gpus(worlds: range) -> None:
         assert not told, f"{policy}, {unscarce[seed % len(unscarce)].__name__}, world {seed}: {told}"
 
 
+def test_a_drive_for_all_is_no_reason_to_stop_a_further_job() -> None:
+    """The last job takes a drive that another is to give back; with that one left alone, it takes the next drive."""
+    submit, run, request, tasks = np.array(
+        [(0, 17, 17, 1), (11, 4, 16, 1), (13, 21, 21, 1), (18, 24, 24, 4), (24, 19, 30, 1), (32, 7, 7, 1)], np.int64
+    ).T
+    one = np.ones(6, np.int64)
+    jobs = {"submit_us": submit * S, "work_us": run * S, "request_us": request * S, "tasks": tasks, "cores": one,
+            "extra": pl.DataFrame({"partition": ["", "", "l", "l", "k", "k"]}), "priority": 2 * (tasks == 4),
+            "memory_mb": 0 * one}  # fmt: skip
+    site = {
+        "partitions": [{"name": "k", "nodes": ["0", "1", "4"], "tier": 2}, {"name": "l", "nodes": ["0-4"]}],
+        "preempt": {"by": "partition", "exempt_time": 5, "mode": "checkpoint", "victims": "lowest"},
+    }
+    nodes = [{"count": 3, "cores": 3, "memory": 2}, {"count": 2, "cores": 4, "memory": 5}]
+    world = World({"nodes": nodes, "site": site}, jobs)
+    more = drives(world)
+    asked = {key: np.isin(np.arange(6), (2, 5)).astype(np.int64) for key in more.jobs["devices"]}
+    other = World(more.cluster, jobs | {"devices": asked})
+    spans = [
+        sorted(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True))
+        for log in (begun(Run(Cluster.from_dict(w.cluster), job_table(**w.jobs)), "easy(nodes=whole)").run()
+                    for w in (world, other))
+    ]  # fmt: skip
+    assert spans[0] == spans[1]
+    assert len(spans[0]) == 7  # one was stopped, once
+
+
 TEN = [
     (2, 4, 21, 1), (4, 17, 17, 2), (7, 8, 25, 2), (10, 10, 13, 1), (11, 17, 27, 3), (13, 13, 31, 3), (13, 15, 24, 1),
     (14, 13, 15, 2), (16, 2, 2, 3), (24, 11, 15, 1),
