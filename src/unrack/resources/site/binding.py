@@ -169,9 +169,8 @@ class Binding:
     def _fault_of(self, features: str) -> str:
         """What is wrong with features, in words; ``""``: nothing."""
         site = self.site
-        unknown = (
-            [name for name in features_in(features) if name not in (*site.features, CONTIGUOUS)] if features else []
-        )
+        known = {*site.features, CONTIGUOUS}
+        unknown = [name for name in features_in(features) if name not in known] if features else []
         try:
             ways_of(features, site.features, len(site.computing)) if features else ()
         except ValueError as wrong:
