@@ -15,7 +15,7 @@ import numpy as np
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import validated
+from unrack.resources.checked import keys_of, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, no_room
 from unrack.resources.numbers import ranges
 from unrack.resources.site.features import Way, any_will_do, open_next, still_wanted, ways_of
@@ -39,7 +39,7 @@ class Site(Usual):
     quantities = QUANTITIES
 
     def __init__(self, table: Any, nodes: Nodes, where: str) -> None:
-        self.file = validated(SiteFile.model_validate, table, f"{where}.", SiteFile.model_fields)
+        self.file = validated(SiteFile.model_validate, table, f"{where}.", keys_of(SiteFile))
         self.cluster_nodes, self.at = nodes, where
         self.computing: Bools = nodes.cores > 0
         self.partitions = {one.name: one for one in self.file.partitions}
