@@ -35,10 +35,12 @@ class InKernels:
         return type(self), tuple(values)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Arrays that cannot be written are the same in copies: for others kernels would be compiled again."""
+        """What cannot be written cannot be in copies either: kernels would be compiled again for these."""
         values: Any = self
-        memo |= {id(one): one for one in values if isinstance(one, np.ndarray) and not one.flags.writeable}
-        return type(values)(*copy.deepcopy(tuple(values), memo))
+        copied = copy.deepcopy(tuple(values), memo)
+        for at in (at for at, one in enumerate(values) if isinstance(one, np.ndarray)):
+            copied[at].flags.writeable = values[at].flags.writeable
+        return type(values)(*copied)
 
 
 @structref.register
