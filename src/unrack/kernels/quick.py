@@ -167,18 +167,12 @@ def _tuned(machine: Any, **options: Any) -> Any:
 
 
 def _optimize_functions(self: Any, module: Any) -> None:
-    """Variables of the functions that a module holds come out of memory; the rest is done in the kernel."""
+    """Each function that a module holds, not those that it only names."""
     module.data_layout = self._codegen._data_layout
-    passes, builder = codegen.ll.create_new_module_pass_manager(), self._codegen._pass_builder()
-    passes.add_sroa_pass()
-    passes.run(module, builder)
-
-
-def _optimize_final_module(self: Any) -> None:
-    """Once; numba does so twice, to find what is counted on and off in vain, of which kernels have next to nothing."""
-    passes, builder = self._codegen._module_pass_manager()
-    passes.add_global_dead_code_eliminate_pass()
-    passes.run(self._final_module, builder)
+    for function in module.functions:
+        if not function.is_declaration:
+            passes, builder = self._codegen._function_pass_manager()
+            passes.run(function, builder)
 
 
 _QUICK: tuple[tuple[Any, str, Any], ...] = (
@@ -194,7 +188,6 @@ _QUICK: tuple[tuple[Any, str, Any], ...] = (
     (event, "end_event", _end),
     (codegen, "create_pass_builder", _tuned),
     (codegen.CPUCodeLibrary, "_optimize_functions", _optimize_functions),
-    (codegen.CPUCodeLibrary, "_optimize_final_module", _optimize_final_module),
 )
 """Where numba has something, its name, and what is quicker."""
 
