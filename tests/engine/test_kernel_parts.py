@@ -208,10 +208,44 @@ def test_a_kernel_that_returns_no_array_counts_none_that_it_is_handed(
 def test_no_kernel_is_compiled_again_for_a_copy_of_columns() -> None:
     columns = Columns(sealed(np.arange(3)), np.arange(3))
     copied = copy.deepcopy(columns)
-    assert copied.left is columns.left
     copied.right[0] = 7
     assert columns.right[0] == 0
+    assert not np.shares_memory(copied.left, columns.left)
     assert typeof(copied.kernel) == typeof(columns.kernel)
+
+
+class _Mixed(NamedTuple):
+    yes: bool
+    no: np.bool_
+    inner: Any
+    share: float
+    small: np.ndarray
+    late: bool
+    count: int
+    table: np.ndarray
+
+
+class Mixed(InKernels, _Mixed):
+    """All that stands in structs, one after the other."""
+
+
+def test_each_field_of_a_struct_is_where_kernels_look_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    @compiled
+    def seen(m: Any) -> float:
+        flags = 1 * m.yes + 10 * m.no + 100 * m.late
+        m.inner.left[1] += 1
+        return flags + 1000 * m.count + m.share + m.small[2] + m.table[1, 2] + m.table.shape[1] + m.inner.right[1]
+
+    inner = Columns(np.arange(3), np.array([0, 40]))
+    table = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    mixed = Mixed(True, np.bool_(False), inner.kernel, 0.25, np.arange(3, dtype=np.uint8), True, -7, table)
+    assert seen(mixed.kernel) == 101 - 7000 + 0.25 + 2 + 5 + 3 + 40
+    assert inner.left.tolist() == [0, 2, 2]
+    held = Mixed(False, np.bool_(True), Columns(np.arange(3), np.array([0, 2])).kernel, 0.5, *mixed[4:]).kernel
+    assert [np.full(1_000, -1).sum() for _ in range(20)] == [-1_000] * 20  # what nobody holds is given to others
+    assert seen(held) == 110 - 7000 + 0.5 + 2 + 5 + 3 + 2
 
 
 def test_arrays_of_kernels_live_as_long_as_somebody_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,12 @@ import typer
 from extension_pages import commands_of, files_of, install, unrack, unrack_anew
 from typer.testing import CliRunner
 
+from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.metric.table import EVERY_METRIC
 from unrack.plugins.table import Extension, Table, using
 from unrack.resources.table import RESOURCES
+from unrack.sim.simulate import simulate
 from unrack.study.grid import load_study
 from unrack.workload.filters import filtered
 from unrack.workload.formats.readers import FORMATS, read_trace
@@ -241,6 +243,23 @@ def test_a_file_is_in_use_only_within_and_its_errors_name_its_lines(tmp_path: Pa
     assert "late_share" not in EVERY_METRIC
     with pytest.raises(InputError, match="plugins"), using(["late_share"]):
         pass
+
+
+@pytest.mark.parametrize(
+    ("returned", "value"),
+    [("np.int64(5)", 5), ("np.float32(0.5)", 0.5), ("np.nan", None), ("None", None), ("True", 1), ("np.inf", "inf"),
+     ("'12'", "'12'"), ("window.jobs['wait_s']", "Series")],
+)  # fmt: skip
+def test_what_a_metric_returns_is_a_number_or_refused(tmp_path: Path, returned: str, value: float | str | None) -> None:
+    (tmp_path / "mine.py").write_text(f"import numpy as np\nMETRICS = {{'mine': lambda window: {returned}}}\n")
+    workload = generate({"jobs": 2, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 5}]})
+    with using([str(tmp_path / "mine.py")]):
+        result = simulate(Cluster.homogeneous(nodes=1, cores=1), workload, "fcfs")
+        if isinstance(value, str):
+            with pytest.raises(InputError, match=rf"the metric mine: got .*{value}.*, wanted a number, or None"):
+                result.measured  # noqa: B018
+        else:
+            assert result.measured["mine"] == value
 
 
 def test_what_unrack_papers_has_is_said_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

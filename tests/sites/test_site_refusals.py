@@ -141,3 +141,18 @@ def test_names_may_stand_in_a_list_or_between_commas_as_in_slurm_conf() -> None:
             InputError, match=r"nodes: got .*, wanted names in a list, or between commas as in 'n.1-4,7.,"
         ):
             site(**lists | {"nodes": wrong})
+
+
+@pytest.mark.parametrize(
+    ("site", "key", "one"),
+    [({"colour": 1}, "site.colour", "partitions"),
+     ({"partitions": [{"name": "a", "colour": 1}]}, "site.partitions.0.colour", "tier"),
+     ({"queues": [{"name": "q", "quotas": [{"cores": 4}]}]}, "site.queues.0.quotas.0.cores", "nominal"),
+     ({"accounts": [{"name": "a", "users": [{"name": "u", "colour": 1}]}]}, "colour", "shares")],
+)  # fmt: skip
+def test_a_key_that_is_none_is_told_with_those_of_its_own_table(site: dict[str, Any], key: str, one: str) -> None:
+    with pytest.raises(InputError) as told:
+        Cluster.from_dict({"nodes": [{"count": 4, "cores": 4}], "site": site})
+    got, _, wanted = str(told.value).partition("wanted one of ")
+    assert key in got
+    assert one in wanted.split(", ")

@@ -24,20 +24,7 @@ from numba.experimental import structref
 from numba.np import arrayobj
 
 from unrack.kernels import quick
-
-_PASSING_ON = (
-    "build_tuple", "cast", "exhaust_iter", "getiter", "iternext", "null", "pair_first", "pair_second", "phi", "undef",
-)  # fmt: skip
-"""Expressions that make no array."""
-_counted: dict[int, bool] = {}
-"""Number of a type → whether numba counts its values."""
-
-
-def _holds_arrays(kind: Any) -> bool:
-    """Whether values of a type hold arrays, or may."""
-    if isinstance(kind, types.BaseTuple):
-        return any(map(_holds_arrays, kind.types))
-    return not isinstance(kind, types.Number | types.Boolean | types.NoneType | types.UnicodeType)
+from unrack.kernels.counting import OTHERS, holds_arrays, is_counted
 
 
 def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -49,7 +36,7 @@ def _uncounted(context: Any, builder: Any, kind: Any, value: Any) -> Any:
         return value
     if isinstance(kind, types.BaseTuple):
         for i, of in enumerate(kind.types):
-            if _holds_arrays(of):
+            if holds_arrays(of):
                 own = _uncounted(context, builder, of, builder.extract_value(value, i))
                 value = builder.insert_value(value, own, i)
     return value
@@ -90,53 +77,15 @@ class _Lower(lowering.Lower):  # type: ignore[misc]
 
     @cached_property
     def _keeps_nothing(self) -> bool:
-        return not _holds_arrays(self.fndesc.restype)
+        return not holds_arrays(self.fndesc.restype)
 
     @cached_property
     def _others(self) -> set[str]:
         """Variables with arrays that are others' alone, or parts of theirs, and so are not counted."""
-        assigned: dict[str, list[Any]] = {}
-        for block in self.func_ir.blocks.values() if self._keeps_nothing else ():
-            for inst in block.find_insts(ir.Assign):
-                if self._is_counted(self.typeof(inst.target.name)):
-                    assigned.setdefault(inst.target.name, []).append(inst.value)
-        others = set(assigned)
-        while own := {name for name in others if not all(self._of_others(value, others) for value in assigned[name])}:
-            others -= own
-        return others
+        return set(self.metadata[OTHERS])
 
     def _is_counted(self, kind: Any) -> bool:
-        """Whether numba counts values of a type. Structs, which it would, are not."""
-        found = _counted.get(kind._code)
-        if found is None:
-            holds = self.context.data_model_manager[kind].contains_nrt_meminfo()
-            found = _counted[kind._code] = not isinstance(kind, types.StructRef) and holds
-        return found
-
-    def _of_others(self, value: Any, others: set[str]) -> bool:
-        """Whether what is assigned has arrays of the callers alone, where these variables have."""
-        if isinstance(value, ir.Arg | ir.Global | ir.FreeVar | ir.Const):
-            return True
-        if isinstance(value, ir.Var):
-            return value.name in others
-        if not isinstance(value, ir.Expr) or not self._passes_on(value):
-            return False
-        return all(var.name in others for var in value.list_vars() if self._is_counted(self.typeof(var.name)))
-
-    def _passes_on(self, value: Any) -> bool:
-        """Whether an expression makes no array of its own."""
-        if value.op == "call":
-            return isinstance(self.typeof(value.func.name), types.NamedTupleClass)
-        if value.op == "getattr":
-            return isinstance(self.typeof(value.value.name), types.StructRef | types.BaseTuple)
-        if value.op not in ("getitem", "static_getitem"):
-            return value.op in _PASSING_ON
-        kind = self.typeof(value.value.name)
-        if isinstance(kind, types.Array) and value.op == "getitem":
-            index = self.typeof(value.index.name)
-            parts = index.types if isinstance(index, types.BaseTuple) else (index,)
-            return all(isinstance(part, types.Integer | types.SliceType) for part in parts)
-        return isinstance(kind, types.Array | types.BaseTuple)
+        return is_counted(self.context, kind)
 
     def extract_function_arguments(self) -> Any:
         """The arguments."""

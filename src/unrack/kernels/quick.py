@@ -30,16 +30,21 @@ from numba.core import (
     types,
     untyped_passes,
 )
+from numba.core.inline_closurecall import InlineWorker
 from numba.core.postproc import PostProcessor
 from numba.core.types.functions import Function
 
-_process, _find = PostProcessor.run, Function.get_call_type
+from unrack.kernels.counting import makes_arrays
+
+_process, _find, _read_anew = PostProcessor.run, Function.get_call_type, InlineWorker.run_untyped_passes
 _tell_start, _tell_end = event.start_event, event.end_event
 _delete_exits, _fuse = interpreter.peep_hole_delete_with_exit, interpreter.peep_hole_fuse_dict_add_updates
 _LOCKS = "numba:compiler_lock", "numba:llvm_lock"
 _NO_VARIABLE = frozenset({str, int, bool, type(None), ir.Loc})
 _found: dict[Any, tuple[Any, Any]] = {}
 """Function and types of its arguments → what numba found for them, kept while a process lives."""
+_texts: dict[Any, Any] = {}
+"""Function that is put into others' code → what it says, kept likewise."""
 _SIMPLE = (types.Number, types.Boolean, types.Literal, types.Array)
 
 
@@ -87,6 +92,37 @@ def _variables(self: Any, value: Any) -> list[Any]:
     return found
 
 
+def _names_in(block: Any) -> set[str]:
+    """The variables in a block, found once while it stays as it is."""
+    body, count, names = getattr(block, "named", (None, 0, set()))
+    if body is not block.body or count != len(body):
+        names = {var.name for inst in block.body for var in inst.list_vars()}
+        block.named = block.body, len(block.body), names
+    return names
+
+
+def _rewritten(blocks: dict[int, Any], states: Any, handler: Any) -> dict[int, Any]:
+    """Blocks, with those rewritten in which a variable stands; numba rewrites all of them, for each variable."""
+    found: dict[int, Any] = {}
+    for label, block in blocks.items():
+        found[label], names = block, _names_in(block)
+        if states["varname"] in names:
+            states["label"], states["block"] = label, block
+            found[label] = ir.Block(block.scope, block.loc)
+            found[label].body = body = list(_each_handled(states, block, handler))
+            found[label].named = body, len(body), names
+    return found
+
+
+def _read(self: Any, function: Any, enable_ssa: bool = False) -> Any:
+    """What a function says that is put into others' code: read once; those get a copy."""
+    self.flags.enable_ssa = enable_ssa
+    key = function, enable_ssa
+    if key not in _texts:
+        _texts[key] = _read_anew(self, function, enable_ssa)
+    return _texts[key]
+
+
 def _each_handled(states: Any, block: Any, handler: Any) -> Iterator[Any]:
     """What a pass over statements makes of each; numba logs each three times."""
     for inst in block.body:
@@ -131,12 +167,18 @@ def _tuned(machine: Any, **options: Any) -> Any:
 
 
 def _optimize_functions(self: Any, module: Any) -> None:
-    """Each function that a module holds, not those that it only names."""
+    """Variables of the functions that a module holds come out of memory; the rest is done in the kernel."""
     module.data_layout = self._codegen._data_layout
-    for function in module.functions:
-        if not function.is_declaration:
-            passes, builder = self._codegen._function_pass_manager()
-            passes.run(function, builder)
+    passes, builder = codegen.ll.create_new_module_pass_manager(), self._codegen._pass_builder()
+    passes.add_sroa_pass()
+    passes.run(module, builder)
+
+
+def _optimize_final_module(self: Any) -> None:
+    """Once; numba does so twice, to find what is counted on and off in vain, of which kernels have next to nothing."""
+    passes, builder = self._codegen._module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(self._final_module, builder)
 
 
 _QUICK: tuple[tuple[Any, str, Any], ...] = (
@@ -144,12 +186,15 @@ _QUICK: tuple[tuple[Any, str, Any], ...] = (
     (Function, "get_call_type", _get_call_type),
     (ir.Inst, "_rec_list_vars", _variables),
     (ssa, "_run_ssa_block_pass", _each_handled),
+    (ssa, "_run_block_rewrite", _rewritten),
+    (InlineWorker, "run_untyped_passes", _read),
     (interpreter, "peep_hole_delete_with_exit", _without_exits),
     (interpreter, "peep_hole_fuse_dict_add_updates", _with_fused),
     (event, "start_event", _start),
     (event, "end_event", _end),
     (codegen, "create_pass_builder", _tuned),
     (codegen.CPUCodeLibrary, "_optimize_functions", _optimize_functions),
+    (codegen.CPUCodeLibrary, "_optimize_final_module", _optimize_final_module),
 )
 """Where numba has something, its name, and what is quicker."""
 
@@ -189,7 +234,12 @@ def _has_functions(state: Any) -> bool:
     return any(isinstance(one, CodeType) for one in state.func_id.code.co_consts)
 
 
-def _makes_arrays(state: Any) -> bool:
+def _needs_ends(state: Any) -> bool:
+    """Whether something has to be done where a variable is needed no more."""
+    return makes_arrays(state) or bool(state.func_ir.is_generator)
+
+
+def _has_whole_arrays(state: Any) -> bool:
     """Whether an array is what an operator gives, or a call."""
     return any(
         isinstance(inst.value, ir.Expr)
@@ -202,6 +252,7 @@ def _makes_arrays(state: Any) -> bool:
 
 INSTEAD: dict[Any, Any] = {
     untyped_passes.InlineClosureLikes: _where(_has_functions, untyped_passes.InlineClosureLikes),
-    typed_passes.NopythonRewrites: _where(_makes_arrays, typed_passes.NopythonRewrites),
+    typed_passes.NopythonRewrites: _where(_has_whole_arrays, typed_passes.NopythonRewrites),
+    typed_passes.IRLegalization: _where(_needs_ends, typed_passes.IRLegalization),
 }
 """Pass of numba → the pass in its place."""

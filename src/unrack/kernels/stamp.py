@@ -14,9 +14,9 @@ from hashlib import sha256
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from unrack.kernels import parts, quick
+from unrack.kernels import counting, parts, quick
 
-_COMPILER = "".join(map(inspect.getsource, (parts, quick))).encode()
+_COMPILER = "".join(map(inspect.getsource, (counting, parts, quick))).encode()
 """What compiles kernels."""
 PLAIN = int, float, complex, str, bytes, bool, type(None)
 

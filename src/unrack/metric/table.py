@@ -8,6 +8,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from unrack.cluster.spec import Cluster
@@ -223,8 +224,16 @@ def measure(
     for name, metric in EVERY_METRIC.taking_part().items():
         assert metric.measure is not None
         with blamed(f"the metric {name}"):
-            values[name] = number(metric.measure(window))
+            values[name] = _told(name, metric.measure(window))
     return values
+
+
+def _told(name: str, value: object) -> float | None:
+    """What the metric of a plug-in returned: a number, also one of NumPy; ``None``: it is not defined, or NaN."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is not None and (not isinstance(plain, int | float) or abs(plain) == float("inf")):
+        raise InputError(f"the metric {name}", " ".join(repr(value).split())[:100], "a number, or None")
+    return None if plain is None or plain != plain else float(plain)
 
 
 def _of_jobs(window: Window) -> dict[str, float | None]:

@@ -8,8 +8,8 @@ Spans of time as files say them, once or again and again, on the clock of the wo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, get_args
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, model_validator
@@ -42,7 +42,7 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
-    def read(cls, content: Any, where: str, whole: str = "the whole", nested: Sequence[str] = ()) -> Self:
+    def read(cls, content: Any, where: str, whole: str = "the whole") -> Self:
         """The model of a table of keys, or what is one already.
 
         Parameters
@@ -53,19 +53,33 @@ class Strict(BaseModel):
             What errors begin with, before the key at fault: ``"generate, "``.
         whole
             What they name in place of a key where the table as a whole is at fault.
-        nested
-            The keys that tables inside of it have.
 
         Raises
         ------
         InputError
             A key is unknown, missing or has a value that cannot be; it names the first.
         """
+        return validated(cls.model_validate, content, where, keys_of(cls), InputError, whole)
 
-        def known(path: Path) -> Iterable[str]:
-            return cls.model_fields if len(path) == 1 else nested
 
-        return validated(cls.model_validate, content, where, known, InputError, whole)
+def keys_of(model: type[BaseModel]) -> Callable[[Path], Iterable[str]]:
+    """Which keys there are beside one, by its path: those of the model, or of a table inside of it."""
+
+    def known(path: Path) -> Iterable[str]:
+        at = model
+        for part in path[:-1]:
+            field = at.model_fields.get(str(part))
+            at = next(_models(field.annotation), at) if field is not None else at
+        return at.model_fields
+
+    return known
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
 
 
 def validated(

@@ -32,7 +32,8 @@ LEFT: list[dict[str, Any]] = [{"mincpus": 9}, {"nodes": 9}, {"cpus_per_gpu": 9, 
 THREADED: list[tuple[dict[str, Any], int, int, int]] = [
     # -> nodes, CPUs and tasks that Slurm by itself gives it, on nodes of two sockets of four cores of two threads
     ({"ntasks": 1}, 1, 2, 1), ({"ntasks": 1, "cpus_per_task": 3}, 1, 4, 1),
-    ({"ntasks": 2, "cpus_per_task": 3}, 1, 6, 2), ({"ntasks": 4, "hint": "nomultithread"}, 1, 8, 4), ({"ntasks": 8, "threads_per_core": 1}, 1, 16, 8),
+    ({"ntasks": 2, "cpus_per_task": 3}, 1, 6, 2),
+    ({"ntasks": 4, "hint": "nomultithread"}, 1, 8, 4), ({"ntasks": 8, "threads_per_core": 1}, 1, 16, 8),
     ({"ntasks": 9, "threads_per_core": 1}, 2, 18, 9), ({"ntasks": 17}, 2, 18, 17), ({"ntasks": 16}, 1, 16, 16),
     ({"ntasks": 4, "ntasks_per_core": 1}, 1, 8, 4), ({"ntasks": 2, "ntasks_per_socket": 1}, 1, 2, 2),
     ({"ntasks": 2, "extra_node_info": "2:2:1"}, 1, 4, 2), ({"nodes": 2, "ntasks": 3}, 2, 4, 3),

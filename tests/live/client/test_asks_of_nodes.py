@@ -9,9 +9,13 @@ import pytest
 
 from unrack.live.driver.contract import Problem
 from unrack.live.slurm.answers.jobs import jobs_of
+from unrack.live.slurm.answers.nodes import nodes_of
+from unrack.live.slurm.commands.batch import words_of
 from unrack.live.slurm.jobs import JobReading, job_of
 from unrack.live.slurm.machines import cluster_of, machines_of
+from unrack.live.slurm.orders import JobKey, Place
 from unrack.live.slurm.reading import Reading, SlurmNode
+from unrack.slurm_text.scheduler import scheduler_of
 
 NODES = tuple(
     SlurmNode(f"n{i}", 8, 32_000, {"gpu": 2, "nvme": 4}, frozenset({"IDLE"}), frozenset({"main"})) for i in (1, 2, 3)
@@ -77,3 +81,24 @@ def test_of_cores_with_several_threads_a_job_asks_for_whole_ones(said: dict[str,
     assert not isinstance(found, Problem), found.why
     demand = found.demand
     assert (demand.tasks, demand.cores, demand.memory_mb) == (*asked, 10 * asked[1])
+
+
+def test_nodes_are_in_slurms_order_and_say_how_many_cpus_go_together() -> None:
+    layout = {"sockets": 2, "cores": 4, "threads": 2}
+    records = [
+        {"name": "n10", "cpus": 16, **layout}, {"name": "n2", "cpus": 8, **layout}, {"name": "m1", "cpus": 16},
+        {"name": "n2b", "cpus": 16, **layout},
+    ]  # fmt: skip
+    found, bad = nodes_of({"nodes": records})
+    assert not bad
+    assert [(node.name, node.together) for node in found] == [("m1", 1), ("n2", 1), ("n2b", 2), ("n10", 2)]
+    assert [scheduler_of(f"SelectTypeParameters = {text}").whole_cores for text in ("CR_CPU_MEMORY", "CR_CORE")] == [
+        False, True,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("crowded", [True, False])
+def test_of_a_job_with_more_tasks_than_cores_slurm_is_not_told_how_many_nodes_it_has(crowded: bool) -> None:
+    place = Place(JobKey(7), ("n1", "n2"), numbered=not crowded)
+    told = [] if crowded else ["NumNodes=2-2"]
+    assert words_of(place) == ["update", "JobId=7", "ReqNodeList=n[1-2]", *told]

@@ -1,4 +1,4 @@
-"""Whatever one user submits, changes, holds, requeues and cancels: others get their fair part, and wait no longer for it.
+"""Whatever one user submits, changes, holds, requeues and cancels, others get their fair part.
 
 What the adversary does is drawn: nobody chose it. A job that runs is not preempted, so that others may wait for the
 longest that there may be, and for a look or two.

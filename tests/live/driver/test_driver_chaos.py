@@ -254,7 +254,7 @@ def audit(story: Story) -> None:
     assert again.differences == []
 
 
-FEW, MANY = range(6), range(6, 70)
+FEW, MANY = range(4), range(4, 70)
 
 
 @pytest.mark.parametrize("policy", ["easy", "conservative", "disaggregation-aware", "preempts"])
@@ -325,13 +325,13 @@ def test_the_auditor_finds_a_driver_that_is_broken(
         monkeypatch.setattr(Ending, "over", lambda self, entry, job: self.close(entry))
     else:
         monkeypatch.setattr(FakeFabric, "detach", lambda self, operation: None)
-    found = 0
-    for seed in FEW:
-        try:
+
+    def whatever_happens() -> None:
+        for seed in FEW:
             test_whatever_happens_every_job_runs_once_and_no_device_leaks(tmp_path, seed, "easy")
-        except (AssertionError, UnrackError):
-            found += 1
-    assert found
+
+    with pytest.raises((AssertionError, UnrackError)):
+        whatever_happens()
 
 
 @pytest.mark.parametrize("policy", ["easy", "conservative", "slurm"])

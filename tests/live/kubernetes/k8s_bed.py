@@ -159,7 +159,7 @@ class KubernetesBed:
             "--runtime-config=scheduling.k8s.io/v1beta1=true,resource.k8s.io/v1=true",
             *([f"--etcd-compaction-interval={self._compacted}"] if self._compacted else []),
         )  # fmt: skip
-        self.wait_until(self._is_ready, 30, "the API server is ready")
+        self.wait_until(self._is_ready, 90, "the API server is ready")
 
     def kill(self, name: str) -> None:
         """Kill a server at once; ``start_server`` and ``start_etcd`` start it again."""

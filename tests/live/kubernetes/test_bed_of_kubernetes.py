@@ -16,7 +16,7 @@ def test_it_is_ready_soon_and_a_pod_of_kube_scheduler_runs_and_ends(
     new_kubernetes: Callable[..., KubernetesBed],
 ) -> None:
     bed = new_kubernetes(scheduler=True)
-    assert bed.ready_s < 10
+    assert bed.ready_s < 30
     bed.add_nodes(["n1"], {"cpu": "4", "memory": "8Gi"})
     bed.add_pod("p", {"cpu": "1"}, run_s=0.2, schedulerName="default-scheduler")
     bed.wait_until(lambda: (bed.pod("p") or {})["status"]["phase"] == "Succeeded")

@@ -107,7 +107,7 @@ def shapes_of(which: str | os.PathLike[str]) -> Shapes:
     """
     name = os.fspath(which)
     content = parameters_of(name, "shapes", SHAPES, __package__)
-    return Shapes.read(content, f"{name}, ", nested=list(ShapeKind.model_fields))
+    return Shapes.read(content, f"{name}, ")
 
 
 def written(shapes: Shapes, made_by: str = "") -> str:

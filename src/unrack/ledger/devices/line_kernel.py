@@ -112,7 +112,7 @@ def copy_row(source: Ints, target: Ints, row: int) -> None:
         target[row, i] = source[row, i]
 
 
-@compiled
+@inlined
 def go_to(line: DeviceTimeline, time: int) -> int:
     """Let ``here`` be as the devices are at a time, when all that ends and starts then has done so: TAKEN or ROOM."""
     held, mark, play = line.reserved.held, line.reserved.mark, line.here_play

@@ -105,7 +105,7 @@ def side_value(
     return apart + mean_share(gpus, peers, node, sockets, job, ask.profile) + (1.0 - members(side) / around)
 
 
-@compiled
+@inlined
 def bisecting(gpus: Gpus, peers: Neighbours, node: int, ask: Ask, job: int, available: int, count: int) -> int:
     """The set of GPUs of a machine that a job of so many gets."""
     kind = gpus.kind[node]

@@ -80,6 +80,10 @@ class GpuRule:
         self.learn(view, notes)
         return True
 
+    def asks_more(self, view: View, notes: GpuNotes, job: int) -> bool:
+        """Whether a job may need more than nodes and GPUs, on a cluster that the rule :meth:`serves`."""
+        return bool(view.cluster.places.windows) or int(notes.rows[2, job]) >= 0 or asks_devices(view, job)
+
     def find(
         self, view: View, notes: GpuNotes, job: int, cores: Ints, mb: Ints, now: int, whole: bool, patient: bool
     ) -> Lease | None:
@@ -214,11 +218,11 @@ class GpuRule:
             if code in BY_DEMANDS and self.demands == SEEN:
                 key = ask.cores, ask.mb, ask.gpus, ask.milli
                 notes.counts[key] = notes.counts.get(key, 0.0) + ask.tasks
+                if job + 1 >= notes.counted * 1.1:  # after so many jobs, in whichever rounds they came
+                    notes.counted = job + 1
+                    notes.demands = demands_of(notes.counts)
         if code in BY_KIND:
             notes.demands = notes.demands._replace(kinds=notes.rows[1])
-        if code in BY_DEMANDS and self.demands == SEEN and known >= notes.counted * 1.1:
-            notes.counted = known
-            notes.demands = demands_of(notes.counts)
 
 
 def asks_devices(view: View, job: int) -> bool:

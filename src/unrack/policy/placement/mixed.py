@@ -265,19 +265,17 @@ class Mixed:
         return self.place not in FITS or self.place == "first-fit" or alone
 
     def _by_gpus(self, view: View, notes: MixedNotes, job: int) -> bool:
-        if self.gpus is None or not isinstance(self.memory, LocalMemory):
+        if self.place not in FITS and asks_devices(view, job):
             return False
-        if asks_devices(view, job) and (self.pools is not None or self.place not in FITS):
-            return False
-        return self.gpus.serves(view, notes.gpus)
+        return self.gpus is not None and isinstance(self.memory, LocalMemory) and self.gpus.serves(view, notes.gpus)
 
     def _on_gpus(self, view: View, notes: MixedNotes, job: int, now: int, patient: bool = True) -> Lease | None:
         """By the rule for GPUs, where a task finds all else that it asks; by the other rules if all tasks do not."""
         assert self.gpus is not None
         if patient and self.gpus.is_postponed(view, notes.gpus, job, now):
             return None
-        short = False
-        for claims in ways(view, job):
+        more, short = self.gpus.asks_more(view, notes.gpus, job), False
+        for claims in ways(view, job) if more else (None,):
             room = self._room(view, notes, claims)
             room.cores[view.columns.open_to[view.columns.set_of[job], 0] == 0] = -1
             if asks_devices(view, job):
@@ -285,8 +283,9 @@ class Mixed:
                 close_unserved(columns.kernel, job, notes.pools.rule, room.cores, notes.pools.answer)
             lease = self.gpus.find(view, notes.gpus, job, room.cores, room.free[1], now, self.whole, patient)
             if lease is not None:
-                if (beside := self.on(view, notes, job, now, lease, notes.gpus.quantities)) is not None:
-                    return beside
+                lease = self.on(view, notes, job, now, lease, notes.gpus.quantities) if more else lease
+                if lease is not None:
+                    return lease
                 short = True
         return self._find(view, notes, job, now) if short else None
 

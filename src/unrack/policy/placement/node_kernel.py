@@ -95,7 +95,7 @@ def before(keys: Ints, ids: Ints, a: int, b: int) -> bool:
     return bool(ids[a] < ids[b])
 
 
-@compiled
+@inlined
 def place_in_runs(free: Ints, total: Ints, tasks: int, cores: int, mb: int, out: Ints, at: int) -> int:
     """As :func:`place_job` on shared nodes, a task a node; -1 also if fewer nodes have room than there are tasks.
 

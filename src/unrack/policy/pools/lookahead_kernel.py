@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from unrack.jit import compiled, melted
+from unrack.jit import compiled, inlined, melted
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_US, CPU, MEM
 from unrack.ledger.devices.columns import (
@@ -139,7 +139,7 @@ def cheapest(
     return int(node)
 
 
-@compiled
+@inlined
 def cheapest_place(
     c: DeviceColumns, asks: Ints, free: Ints, deadline_us: Ints, job: int, patient: bool, ahead: Ahead, now: int,
     answer: PoolAnswer,

@@ -74,6 +74,10 @@ def least(
         fewer = [other for other in needed if other != job]
         if fits(without(fewer), found):
             needed = fewer
+        elif found.shares or len(found.claims):  # with other devices on the same nodes
+            lease = find(without(fewer))
+            if lease is not None and np.array_equal(lease.rows, found.rows):
+                found, needed = lease, fewer
     return found, needed
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.columns import ASKED_TASKS, FIRST_ROW, ROW_COUNT
+from unrack.ledger.columns import ASKED_TASKS, CPU, FIRST_ROW, ROW_COUNT
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease, by_node, in_runs
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.view import View
@@ -191,11 +191,12 @@ class Trial:
         return bool(outside_windows(self.view, job, until)[self.lease(job).nodes].all()) and self.resize(job, tasks)
 
     def left_for(self, job: int, tasks: int) -> bool:
-        """Whether what so many tasks of a waiting job claim beside nodes is free; not if that depends on the nodes."""
+        """Whether what so many tasks of a waiting job claim beside nodes is free; not if the nodes decide that."""
         claimed = self.view.columns.claimed
         if claimed is None or self.claims is None or not claimed.asks(job):
             return True
-        found = claimed.places.anywhere(claimed.asked(job), tasks)
+        full = -(-self.view.total[CPU] // max(1, self._shapes.shape(job).cores))  # of what is ample all find enough
+        found = claimed.places.anywhere(claimed.asked(job), tasks, full=full)
         return found is not None and bool((found[:, AMOUNT] <= self.claims[found[:, PLACE]]).all())
 
     def resize(self, job: int, tasks: int) -> bool:

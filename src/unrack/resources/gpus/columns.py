@@ -251,7 +251,7 @@ def fill_costs(d: Floats, cost: Floats, least: Floats) -> None:
             least[graph, count] = min(least[graph, count], cost[graph, s])
 
 
-@compiled
+@inlined
 def spanning(d: Floats, s: int, low: int, count: int) -> float:
     """The weight of a least spanning tree of a set of GPUs."""
     n = d.shape[0]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from unrack.errors import ClusterError
-from unrack.jit import compiled
+from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place, Usual
@@ -68,7 +68,7 @@ def holds_what_it_asks(gpus: Gpus, ask: Ask, nodes: Ints, tasks: Ints, claims: I
     return bool(row == claims.shape[0])
 
 
-@compiled
+@inlined
 def are_blocks(gpus: Gpus, node: int, size: int, tasks: int, claims: Ints) -> bool:
     """Whether claims are so many blocks of slices, each where a block may begin."""
     each = gpus.slices[gpus.kind[node]]

@@ -246,10 +246,8 @@ class Holding(Participant):
             if self.epoch.attempt(adopted, self.now):
                 grant = Grant(self.epoch.names.portable(core.state.lease(number)), short)
                 lacking = entry.known.lacking or record is not asked
-                entry.stage, entry.known = (
-                    granted(entry.stage, grant),
-                    entry.known._replace(job=record, lacking=lacking),
-                )
+                entry.known = entry.known._replace(job=record, lacking=lacking)
+                entry.stage = granted(entry.stage, grant)
                 self.table.number(entry, number)
                 return
         self.table.number(entry, None)

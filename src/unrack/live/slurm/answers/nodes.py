@@ -63,10 +63,8 @@ def node_of(record: Mapping[str, Any], set_aside_mb: Mapping[str, int]) -> Slurm
     memory_mb = number(record.get("real_memory"))
     aside_mb = number(record.get("specialized_memory")) or set_aside_mb.get(name, 0)
     state = [*words(record.get("state")), *words(record.get("state_flags"))]
-    threads, cores = (
-        max(number(record.get("threads"), 1), 1),
-        number(record.get("sockets")) * number(record.get("cores")),
-    )
+    threads = max(number(record.get("threads"), 1), 1)
+    cores = number(record.get("sockets")) * number(record.get("cores"))
     return SlurmNode(
         name=name,
         cores=number(record.get("effective_cpus")) or tres(text(record.get("tres"))).cpus or number(record.get("cpus")),

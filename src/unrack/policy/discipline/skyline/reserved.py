@@ -122,7 +122,8 @@ class Reserved:
         plan.look_at_sets(view)
         servers = lends and not whole and view.cluster.tiers is not None
         plan.only_lent = servers or (place == "first-fit" and len(may_lend) > 0)
-        plan.in_kernel = place in FITS and view.slo is None and lends == (len(may_lend) > 0)
+        kernels = lends or not every  # they know no rule for GPUs
+        plan.in_kernel = kernels and place in FITS and view.slo is None and lends == (len(may_lend) > 0)
         plan.note_jobs(view)
         plan.group(view, place)
         return plan
