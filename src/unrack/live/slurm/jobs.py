@@ -22,8 +22,8 @@ from unrack.live.driver.contract import Problem
 from unrack.live.slurm.machines import SIZE, TYPE, gres
 from unrack.live.slurm.reading import NodeShare, SlurmJob
 from unrack.resources.gpus.fleet import Fleet
+from unrack.resources.site.features import Where
 from unrack.resources.site.installed import Site
-from unrack.resources.site.wheres import Where
 from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US
 from unrack.workload.job import Demand, Job

@@ -34,9 +34,9 @@ from unrack.policy.priority.multifactor import (
     priorities,
 )
 from unrack.policy.priority.tree import ROOT, Associations, associations, from_columns
+from unrack.resources.site.features import Whose
 from unrack.resources.site.installed import Site
 from unrack.resources.site.keys import AccountFile, PriorityFile, SiteFile
-from unrack.resources.site.wheres import Whose
 from unrack.view import View
 from unrack.workload.job import ESTIMATE
 

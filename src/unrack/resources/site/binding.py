@@ -15,7 +15,6 @@ from unrack.resources.site.features import CONTIGUOUS, features_in, ways_of
 from unrack.resources.site.installed import Site
 from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile, ReservationFile
 from unrack.resources.site.quotas import OpenLimit, Quota, nearest
-from unrack.resources.site.wheres import Counts, Said, Where, Whose, listed
 from unrack.units import SECOND_US, seconds_text
 
 ARRAY = "array"

@@ -23,7 +23,6 @@ from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.quotas import Nominal, Quota, places_of, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
 from unrack.resources.site.reserved_cores import by_cores, by_node, claimed_of, cores_of, open_of, room_of
-from unrack.resources.site.wheres import Counts, Where, Whose, own_of, where_of, words
 
 WHERE, COUNTS, WHOSE = range(3)
 QUANTITIES = ("where", "counts", "whose")

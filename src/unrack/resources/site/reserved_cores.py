@@ -13,10 +13,9 @@ import numpy as np
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.resources.contract import Nodes
-from unrack.resources.site.features import Way
+from unrack.resources.site.features import Counts, Way
 from unrack.resources.site.kept import Keep
 from unrack.resources.site.keys import ReservationFile
-from unrack.resources.site.wheres import Counts
 
 ByNode = dict[int, Ints]
 """The first of places of nodes that are claimed together → int64[nodes]: the place of each, -1: it has none."""

@@ -6,9 +6,9 @@ from functools import cached_property
 
 from unrack.facts import some
 from unrack.reasons import Code, Reason
+from unrack.resources.site.features import words
 from unrack.resources.site.installed import QUANTITIES, WHERE, Site
 from unrack.resources.site.kept import OUTSIDE
-from unrack.resources.site.wheres import words
 from unrack.sim.graph import NEVER, OPEN
 from unrack.sim.kernel import Kernel
 from unrack.units import SECOND_US, seconds_text

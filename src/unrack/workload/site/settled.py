@@ -22,7 +22,6 @@ from unrack.resources.site.features import CONTIGUOUS, features_in
 from unrack.resources.site.installed import QUANTITIES, Site
 from unrack.resources.site.keys import Bounded, SiteFile, UserFile
 from unrack.resources.site.quotas import counted
-from unrack.resources.site.wheres import Said, Where, listed
 from unrack.units import SECOND_US
 from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
 from unrack.workload.site.sessions import as_long_as_the_longest
