@@ -11,7 +11,7 @@ from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools
 from unrack.resources.checked import Recurring
 from unrack.resources.contract import Place
-from unrack.resources.site.features import CONTIGUOUS, features_in, ways_of
+from unrack.resources.site.features import CONTIGUOUS, Counts, Said, Where, Whose, features_in, listed, ways_of
 from unrack.resources.site.installed import Site
 from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile, ReservationFile
 from unrack.resources.site.quotas import OpenLimit, Quota, nearest

@@ -17,7 +17,8 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.checked import keys_of, ranges, validated
 from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, no_room
-from unrack.resources.site.features import Way, any_will_do, open_next, still_wanted, ways_of
+from unrack.resources.site import features as ask
+from unrack.resources.site.features import Counts, Way, Where, Whose
 from unrack.resources.site.kept import INSIDE, OUTSIDE, amounts_of, keeps_of, windows_of
 from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.quotas import Nominal, Quota, places_of, quotas_of
@@ -84,7 +85,7 @@ class Site(Usual):
         whole = {name: mask for name, mask in self.reserved.items() if not self.cores_of[name]}
         self.windows = windows_of(self.file, self.owners, whole, self.hours, self.keeps, nodes)
         bound = self.file.bound or {}
-        self.wheres = tuple(where_of(one) for one in bound.get("where", ()))
+        self.wheres = tuple(ask.where_of(one) for one in bound.get("where", ()))
         self.counts: tuple[Counts, ...] = tuple(
             tuple((p, a, in_) for p, a, in_ in row) for row in bound.get("counts", ())
         )
@@ -139,11 +140,11 @@ class Site(Usual):
 
     def is_anywhere(self, ways: Sequence[Way]) -> bool:
         """Whether ways to have nodes say nothing: any node will do, at any time, and no job is stopped for others."""
-        return not self.windows and self.file.preempt is None and any_will_do(ways, self.computing)
+        return not self.windows and self.file.preempt is None and ask.any_will_do(ways, self.computing)
 
     def narrows(self, number: int) -> bool:
         """Whether a :class:`Where` says that some nodes will not do, or when, beside windows of others."""
-        whole = any_will_do(self.ways_of_wheres[number], self.computing)
+        whole = ask.any_will_do(self.ways_of_wheres[number], self.computing)
         return not whole or (number > 0 and self.owner_of(self.wheres[number - 1]) != 0)
 
     @cached_property
@@ -172,7 +173,7 @@ class Site(Usual):
             for node in np.flatnonzero(listed).tolist():
                 counts[node] = np.arange(len(base)) == node
             needed = tuple((1, mask) for mask in counts.values())
-        own = ways_of(where.features, self.features, len(base)) if where.features else [Way(base)]
+        own = ask.ways_of(where.features, self.features, len(base)) if where.features else [Way(base)]
         names = [None] if where.partitions is None else where.partitions
         found = []
         for name in names:
@@ -221,7 +222,7 @@ class Site(Usual):
     def quota_claims(self, asked: Ints) -> list[list[tuple[int, int]]]:
         """Places and amounts for which a job counts, by partition of its ways."""
         names = dict.fromkeys(way.partition for way in self.ways(asked))
-        return [own_of(self._counts(asked), name) for name in names]
+        return [ask.own_of(self._counts(asked), name) for name in names]
 
     def queue_of(self, asked: Ints) -> str:
         """The queue of a job, where that says whom it may preempt."""
@@ -243,7 +244,7 @@ class Site(Usual):
 
     def _claims(self, asked: Ints, way: Way, nodes: Ints, tasks: Ints) -> Ints:
         rows = list[tuple[int, int]]()
-        for place, amount in own_of(self._counts(asked), way.partition):
+        for place, amount in ask.own_of(self._counts(asked), way.partition):
             if place in self.by_node:
                 rows += claimed_of(self.by_node[place], amount, nodes, tasks)
             else:
@@ -265,14 +266,14 @@ class Site(Usual):
 
     def at_least(self, asked: Ints) -> Ints:
         """int64[claims, 2]: what it counts for wherever it runs; of nodes the fewest that it can have."""
-        own = own_of(self._counts(asked), "")
+        own = ask.own_of(self._counts(asked), "")
         rows = [(place, abs(amount)) for place, amount in own if place not in self.by_node]
         return np.array(rows, np.int64).reshape(-1, 2)
 
     def agrees(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """Whether the nodes are of one way, and the claims what it counts for there."""
         return any(
-            way.nodes[nodes].all() and still_wanted(way, nodes) == 0
+            way.nodes[nodes].all() and ask.still_wanted(way, nodes) == 0
             and np.array_equal(self._claims(asked, way, nodes, tasks), claims)
             for way in self.ways(asked)
         )  # fmt: skip
@@ -284,12 +285,12 @@ class Site(Usual):
         counts, (found, there) = self._counts(asked), np.zeros((2, len(self.computing)), np.bool_)
         there[nodes] = True
         for way in self.ways(asked):
-            own, by_node = own_of(counts, way.partition), self.by_node
+            own, by_node = ask.own_of(counts, way.partition), self.by_node
             short = any(amount > free[place] for place, amount in own if place not in by_node)
             if short or not way.nodes[nodes].all():
                 continue
             full = any(amount < 0 and free[place] <= len(nodes) for place, amount in own)
-            more = open_next(way, nodes, left) & (there | (not full))
+            more = ask.open_next(way, nodes, left) & (there | (not full))
             for place, cores in own:
                 more = more & open_of(by_node[place], cores, nodes, tasks, free) if place in by_node else more
             found |= more
@@ -309,7 +310,7 @@ class Site(Usual):
                 ways, gang = self._ways(number, counts), np.ones(int(own.sum()), np.int64)
                 found[own] = no_room(gang, gangs.some(own), partial(self._room, ways, number))
                 none, tasks = np.zeros(0, np.int64), gangs.tasks[own].tolist()
-                found[own] |= [not any(open_next(way, none, n).any() for way in ways) for n in tasks]
+                found[own] |= [not any(ask.open_next(way, none, n).any() for way in ways) for n in tasks]
         return found
 
     def _room(self, ways: Sequence[Way], number: int, _: int, cores: int, mb: int) -> int:
@@ -338,7 +339,7 @@ class Site(Usual):
         if where.why:
             return Reason(Code.TOO_BIG, where.why)
         room = self._room(self._ways(asked, counts), asked, 1, int(gangs.cores[0]), mb)
-        return Reason(Code.TOO_BIG, f"places for tasks on nodes {words(where)}", int(gangs.tasks[0]), room)
+        return Reason(Code.TOO_BIG, f"places for tasks on nodes {ask.words(where)}", int(gangs.tasks[0]), room)
 
     def _ways(self, number: int, counts: int) -> tuple[Way, ...]:
         """The ways to have nodes of a :class:`Where` in which no limit is less than a job counts for by itself."""
@@ -346,7 +347,7 @@ class Site(Usual):
 
     def _over(self, number: int, partition: str = "") -> tuple[Place, int] | None:
         """The first limit that is less than a job counts for by itself, wherever it runs, or in a partition."""
-        own = own_of(self.counts[number - 1] if number else (), partition)
+        own = ask.own_of(self.counts[number - 1] if number else (), partition)
         over = ((self.places[place], abs(amount)) for place, amount in own if place not in self.by_node)
         return next((one for one in over if one[0].amount < one[1]), None)
 
@@ -354,7 +355,7 @@ class Site(Usual):
         """The first limit that leaves too little, wherever it runs."""
         counts, by_node = self._counts(asked), self.by_node
         short = [
-            [(p, abs(a)) for p, a in own_of(counts, name) if p not in by_node and abs(a) > free[p]]
+            [(p, abs(a)) for p, a in ask.own_of(counts, name) if p not in by_node and abs(a) > free[p]]
             for name in dict.fromkeys(way.partition for way in self.ways(asked))
         ]
         if not short or not all(short):

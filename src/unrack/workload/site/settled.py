@@ -18,7 +18,7 @@ from unrack.resources.contract import Nodes
 from unrack.resources.counted.resource import Counters
 from unrack.resources.places import Places, is_resource
 from unrack.resources.site.binding import Binding
-from unrack.resources.site.features import CONTIGUOUS, features_in
+from unrack.resources.site.features import CONTIGUOUS, Said, Where, features_in, listed
 from unrack.resources.site.installed import QUANTITIES, Site
 from unrack.resources.site.keys import Bounded, SiteFile, UserFile
 from unrack.resources.site.quotas import counted
