@@ -117,7 +117,7 @@ class StrictSlurm(FakeSlurm):
                     if one.name != job.reservation and one.start_s <= at_s < one.end_s:
                         mine = sum(own.licences.get(name, 0) for own in then if own.reservation == one.name)
                         used += max(0, kept - mine)
-                if used + count > self.licences[name].total:
+                if name not in self.licences or used + count > self.licences[name].total:
                     return "Licenses"
         if job.reservation and job.reservation not in {one.name for one in self.reservations}:
             return "ReservationDeleted"

@@ -29,7 +29,7 @@ MOST = 60
 """So many jobs of the adversary wait or run at a time at most, as the fake is slow."""
 EVE, MODEST = "eve", ("u0", "u1", "u2")
 SAID = SaidSite(accounts={"phys": {"users": [EVE, *MODEST]}}, rules={"priority": RULES})
-SHARING = ["easy(order=multifactor)", "conservative(order=multifactor)", "slurm(order=multifactor, interval=1 s)"]
+SHARING = ["easy(order=multifactor)"]
 
 
 class Shared(StrictSlurm):
@@ -105,7 +105,7 @@ def world_of(policy: str) -> Sites:
 
 @pytest.mark.long
 @pytest.mark.parametrize("policy", SHARING)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0])
 def test_whatever_one_user_does_others_wait_no_longer_than_the_longest_job_may_run(policy: str, seed: int) -> None:
     world = world_of(policy)
     adversary, modest = Adversary(world, seed), list[int]()
@@ -126,7 +126,7 @@ def test_whatever_one_user_does_others_wait_no_longer_than_the_longest_job_may_r
 
 @pytest.mark.long
 @pytest.mark.parametrize("policy", SHARING)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0])
 def test_of_users_who_all_have_work_none_gets_less_than_its_part_whatever_one_does(policy: str, seed: int) -> None:
     world = world_of(policy)
     adversary, draw, used = Adversary(world, seed), random.Random(seed), Counter[str]()
