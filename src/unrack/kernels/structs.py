@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import struct
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numba import config, typeof
-from numba.core import types
-from numba.core.runtime import _nrt_python
-from numba.core.runtime.nrt import MemInfo
+from numba import config
+from numba.core import cgutils, types
 from numba.experimental import structref
+from numba.experimental.jitclass.base import imp_dtor
+from numba.extending import intrinsic
+
+from unrack.jit import compiled
 
 
 class InKernels:
@@ -58,7 +58,6 @@ class StructType(types.StructRef):  # type: ignore[misc]
 class Struct(structref.StructRefProxy):  # type: ignore[misc]
     """The arrays as one thing."""
 
-    counted: int  # where it is counted who holds it
     _numba_type_ = structref.StructRefProxy._type  # which each call of a kernel reads, without a call of Python
 
     def __deepcopy__(self, memo: Any) -> Struct:
@@ -69,26 +68,30 @@ class Struct(structref.StructRefProxy):  # type: ignore[misc]
 structref.define_boxing(StructType, Struct)
 
 
-def _struct(fields: Any) -> Struct:
-    """A struct with the fields of a named tuple, laid out as numba does; a kernel for it would compile for a second."""
-    kind = StructType([(name, typeof(value)) for name, value in zip(fields._fields, fields, strict=True)])
-    layout, words, owners = "", list[Any](), list[Any]()
-    for value in fields:
-        if isinstance(value, np.ndarray):
-            start = value.ctypes.data
-            counted = _nrt_python.meminfo_new(start, value)
-            owners.append(MemInfo(counted))
-            words += [counted, id(value), value.size, value.itemsize, start, *value.shape, *value.strides]
-            layout += "PPqqP" + "qq" * value.ndim
-        elif isinstance(value, Struct):
-            owners.append(value)
-            words.append(value.counted)
-            layout += "P"
-        else:
-            words.append(value)
-            layout += "?" if isinstance(value, bool | np.bool_) else "d" if isinstance(value, float) else "q"
-    block = np.frombuffer(struct.pack(layout, *words), np.uint8)
-    counted = _nrt_python.meminfo_new(block.ctypes.data, (block, owners))
-    made: Struct = Struct._numba_box_(kind, MemInfo(counted))
-    made.counted = counted
-    return made
+@intrinsic  # type: ignore[untyped-decorator]
+def _filled(typing: Any, arrays: Any) -> Any:
+    """A struct with the fields of a named tuple."""
+    kind = StructType(zip(arrays.fields, arrays.types, strict=True))
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        payload = context.data_model_manager[kind.get_data_type()].get_value_type()
+        size = context.get_constant(types.uintp, context.get_abi_sizeof(payload))
+        ends = imp_dtor(context, builder.module, kind)
+        meminfo = context.nrt.meminfo_alloc_dtor(builder, size, ends)
+        data = builder.bitcast(context.nrt.meminfo_data(builder, meminfo), payload.as_pointer())
+        builder.store(cgutils.get_null_value(payload), data)
+        made = context.make_helper(builder, kind)
+        made.meminfo = meminfo
+        values = cgutils.create_struct_proxy(kind.get_data_type())(context, builder, ref=data)
+        for i, (name, of) in enumerate(kind.field_dict.items()):
+            value = builder.extract_value(args[0], i)
+            context.nrt.incref(builder, of, value)
+            setattr(values, name, value)
+        return made._getvalue()
+
+    return kind(arrays), generate
+
+
+@compiled
+def _struct(arrays: Any) -> Any:
+    return _filled(arrays)
