@@ -11,6 +11,7 @@ import hashlib
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numba import config
 from numba.core import cgutils, types
 from numba.experimental import structref
