@@ -69,7 +69,7 @@ def section_of(done: FinishedStudy) -> Section:
 def test_shares_of_memory_are_those_of_the_looks_every_five_minutes(two: FinishedStudy) -> None:
     """Used from 300 s on: 100, then 50 from 1200 s until 2100 s, and 100 until 3000 s; what is idle is given back."""
     used, idle, free = shares_of([run_of(two, "grower")]) or (0, 0, 0)
-    assert used == pytest.approx((900 * 100 + 900 * 50 + 900 * 100) / (150 * 3000))
+    assert used == pytest.approx((900 * 100 + 900 * 50 + 900 * 100) / (150 * 2700))
     assert idle == pytest.approx(0)
     assert free == pytest.approx(1 - used - idle)
 
@@ -80,7 +80,7 @@ def test_what_is_held_and_not_used_is_told_apart(two: FinishedStudy) -> None:
     looks = dict(zip(own["time_s"].to_list(), (own["held_mb"] - own["used_mb"]).to_list(), strict=True))
     assert [looks[time] for time in (300, 600, 900, 1200, 1500, 1800, 2100)] == [50, 50, 0, 50, 50, 50, 0]
     used, idle, free = shares_of([run_of(two, "static")]) or (0, 0, 0)
-    assert idle == pytest.approx((600 + 900) * 50 / (150 * 3000))
+    assert idle == pytest.approx((600 + 900) * 50 / (150 * 2700))
     assert used + idle + free == pytest.approx(1)
 
 

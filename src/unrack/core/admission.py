@@ -229,10 +229,9 @@ class Admission:
         """In what a job (the only row of ``row``) is bigger than the whole cluster."""
         cluster, traits, pace = self.cluster, self.traits, self._pace_of(row)
         tasks, cores, mb = int(row.tasks[0]), int(row.cores[0]), int(row.memory_mb[0])
-        short = int(unmet(cluster, row, traits.elsewhere)[0])
         most = 0 if job in self._apart else int(most_tasks(cluster, row, pace, traits.elsewhere)[0])
-        if short >= 0 or most < tasks:
-            return lacking(cluster, row, short, pace, traits, most)
+        if (reason := lacking(cluster, row, pace, traits, most)) is not None:
+            return reason
         if tasks * cores > cluster.total_cores:
             return Reason(Code.TOO_BIG, "cores", tasks * cores, cluster.total_cores)
         if cores > int(cluster.cores.max()):
@@ -287,20 +286,21 @@ def unmet(cluster: Cluster, jobs: JobTable, elsewhere: bool = False) -> Ints:
     return found
 
 
-def lacking(cluster: Cluster, row: JobTable, short: int, pace: Pace, traits: Traits, most: int) -> Reason:
-    """What the empty cluster lacks for a job, the only row.
+def lacking(cluster: Cluster, row: JobTable, pace: Pace, traits: Traits, most: int) -> Reason | None:
+    """What beside cores and memory the empty cluster lacks for a job, the only row; ``None``: nothing.
 
-    ``short``: the place of a demand that alone is never met; -1: ``most`` tasks find nodes with all that they ask.
+    ``most`` tasks find nodes with all that they ask.
     """
-    if short >= 0:
+    if (short := int(unmet(cluster, row, traits.elsewhere)[0])) >= 0:
         key = [*row.devices][short]
         return cluster.places.too_big(key, int(row.devices[key][0]), gangs_of(cluster, row, traits.elsewhere, key[0]))
-    for key in row.devices:
-        if (
-            key in cluster.devices.named
-            and (reason := lacking_devices(cluster, row, key, pace, traits.elsewhere)) is not None
-        ):
-            return reason
+    for key, amounts in row.devices.items():
+        if amounts[0] and key in cluster.devices.named:
+            reason = lacking_devices(cluster, row, key, pace, traits.elsewhere)
+            if reason is not None:
+                return reason
+    if most >= row.tasks[0]:
+        return None
     asked = [".".join(key) for key, own in row.devices.items() if key[0] not in ("site", "power") and own[0]]
     where, what = int(row.devices.get(("site", "where"), [0])[0]), "places for tasks"
     if where:

@@ -40,7 +40,7 @@ def most_tasks(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = F
             claimed[where] *= np.isin(own[WHERE], narrow)
             several += claimed[where] > 0
             matters[where] = True
-        elif site.anywhere(np.ones(len(own), np.int64), 1) is None:
+        elif len(own) and site.anywhere(np.ones(len(own), np.int64), 1) is None:
             several += (own > 0).sum(axis=0)
             matters[part.quantities] = True
             unlike.append(part)

@@ -1,7 +1,5 @@
 """The papers' mixes of jobs, by name.
 
-``unrack scenarios``: the papers' mixes of jobs, listed.
-
 References
 ----------
 A. Call, J. Polo, D. Carrera: Workload-aware placement strategies to leverage disaggregated resources in the data
@@ -17,7 +15,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from unrack import Workload, generate
-from unrack.cli import Json, summaries
 from unrack.errors import InputError
 from unrack.workload.generate import Distribution, GeneratorSpec, Positive, Strict
 
@@ -178,8 +175,3 @@ def generate_scenario(spec: Mapping[str, Any], seed: int, name: str | None) -> W
     """Draw what the table ``generate = { scenario = "NAME", … }`` of a study says."""
     options = {str(key): value for key, value in spec.items() if key != "scenario"}
     return generate(scenario(spec["scenario"], **options), seed, name or str(spec["scenario"]))
-
-
-def scenarios(as_json: Json = False) -> None:
-    """List the papers' mixes of jobs: generate = {scenario = "NAME", load = 0.7}."""
-    summaries(SCENARIOS, as_json)

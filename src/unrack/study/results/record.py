@@ -189,7 +189,7 @@ def _digest(content: bytes) -> str:
 
 
 ENGINE = (
-    "plugins", "kernels", "slurm_text", "kubernetes_text", "resources", "cluster", "ledger", "workload", "slowdown",
+    "plugins", "kernels", "slurm_text", "resources", "cluster", "ledger", "workload", "slowdown",
     "solver", "policy", "view", "core", "sim", "metric",
 )  # fmt: skip
 """Rooms with code that can change a result."""
