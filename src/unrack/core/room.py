@@ -41,7 +41,7 @@ def most_tasks(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = F
             several += claimed[where] > 0
             matters[where] = True
         elif len(own) and site.anywhere(np.ones(len(own), np.int64), 1) is None:
-            several += (own > 0).sum(axis=0)
+            several += (own[[name in part.amounts for name in site.quantities]] > 0).sum(axis=0)
             matters[part.quantities] = True
             unlike.append(part)
     every = np.flatnonzero(devices.reach[:, nodes].all(axis=1))
@@ -53,11 +53,14 @@ def most_tasks(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = F
     if not len(rows):
         return found
     kinds_of_claims, of = np.unique(claimed[:, rows] * matters[:, None], axis=1, return_inverse=True)
+    alike: dict[bytes, tuple[Bools, list[int]]] = {}  # sets of nodes, and the kinds of claims that are found there
     for i, own in enumerate(kinds_of_claims.T):
-        mine = rows[of.ravel() == i]
-        found[mine] = 0
         for within in _within(places, unlike, own, nodes):
-            found[mine] = np.maximum(found[mine], _among(cluster, within, jobs, wants, mine, pace, elsewhere))
+            alike.setdefault(within.tobytes(), (within, []))[1].append(i)
+    found[rows] = 0
+    for within, kinds in alike.values():
+        mine = rows[np.isin(of.ravel(), kinds)]
+        found[mine] = np.maximum(found[mine], _among(cluster, within, jobs, wants, mine, pace, elsewhere))
     return found
 
 
