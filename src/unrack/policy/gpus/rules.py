@@ -54,7 +54,7 @@ bi-partitioning by utility (Amaral 2019, Alg. 2 and 3). ``topology``: the placem
 ``fgd``: where fragmentation grows least (Weng et al. 2023). ``dot-product``, ``clustering``, ``packing`` and
 ``least-left`` (best fit over all that a machine has): those it is compared with there. ``foresight``: where that and
 what a machine will strand grow least (unrack's own). ``packing-as-authors`` and ``clustering-as-authors``: with
-the marks of the authors' plug-ins (:mod:`unrack.policy.gpus.rules`).
+the marks of the authors' plug-ins (above).
 """
 BY_KIND = (CLUSTERING, CLUSTERING_AS_AUTHORS)
 """Rules that look for jobs of the same kind."""

@@ -18,7 +18,7 @@ of its speed-up S, where S²/n is largest: the processor working set of Ghosal, 
 
 References
 ----------
-See :mod:`unrack.policy.sizing.sizing` and :mod:`unrack.policy.sizing.resizing`.
+See :mod:`unrack.policy.sizing.resizing` for what jobs become while they run.
 """
 
 from __future__ import annotations

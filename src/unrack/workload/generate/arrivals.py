@@ -47,7 +47,7 @@ class _Loaded(Strict):
     # the resources that the load is of, the largest of them where there are several; all are in ``fat_node``
     load_of: Annotated[list[ResourceKey], Field(min_length=1)] = Field(default=["cores"])
     # ``"offered"``: mean demand × run time of the jobs drawn, over the mean gap, is the load × what there is.
-    # ``"fat-node"``: the mean load measured on the ideal fat node (:mod:`unrack.workload.generate.arrivals`) is.
+    # ``"fat-node"``: the mean load measured on the ideal fat node is.
     load_on: Literal["offered", "fat-node"] = "offered"
     whole_seconds: bool = False  # whether arrivals are cut to whole seconds
 

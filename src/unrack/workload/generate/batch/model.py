@@ -3,7 +3,7 @@
 Arrivals follow the hour and the weekday; sizes are uniform-log piece by piece, with a share of powers of two; users ask
 for a time, and the run is the time asked for × the accuracy of the request. Jobs complete, fail or are cancelled, and
 those that do not complete end sooner: so poor accuracy goes with short runs. Requests depend on sizes, and accuracies
-on both (:mod:`unrack.workload.generate.batch.model`).
+on both, by ranks (below).
 
 The constants of the original are not published in what this was made from. Parameters are fitted to a log
 (:mod:`unrack.workload.generate.batch.fit`); those of three logs come with the package.
