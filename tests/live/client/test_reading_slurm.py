@@ -64,7 +64,7 @@ def test_all_that_a_held_job_asks_is_read(bed: Bed, client: CommandClient) -> No
     assert found == SlurmJob(
         id=job, state="PENDING", reason="JobHeldUser", name="its name", user="root", account="dept",
         partition="left,main", comment="words of a user", admin_comment="ours", submit_s=found.submit_s, limit_s=5400,
-        nodes_min=3, nodes_max=3, tasks=6, cpus=12, cpus_per_task=2, cpu_memory_mb=150, gres={"nvme": 2},
+        nodes_min=2, nodes_max=3, tasks=6, cpus=12, cpus_per_task=2, cpu_memory_mb=150, gres={"nvme": 2},
         licences={"matlab": 1}, required_nodes=("n4",), excluded_nodes=("n15", "n16"), tasks_per_node=2,
         nice=300,
     )  # fmt: skip
