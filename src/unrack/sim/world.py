@@ -197,6 +197,7 @@ class Interrupts:
     def meant(self, error: BaseException | None = None) -> bool:
         """Whether the program was asked to stop; without an error: whether a policy swallowed that."""
         unknown = not self._before and threading.current_thread() is threading.main_thread()
+        unknown &= signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # as of what a shell starts beside others
         return self._came or (unknown and isinstance(error, KeyboardInterrupt))
 
 
