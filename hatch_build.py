@@ -20,7 +20,7 @@ class ScriptOfCharts(BuildHookInterface):
         if version == "editable":
             return
         sys.path.insert(0, str(Path(self.root, "src")))
-        from unrack.report.charts.spec import bundled
+        from unrack.report.charts.vega import bundled
 
         self.folder = tempfile.TemporaryDirectory()
         script = Path(self.folder.name, "vega.js")

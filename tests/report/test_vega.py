@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import vl_convert
 
-from unrack.report.charts.spec import vega
+from unrack.report.charts.vega import vega
 
 
 def test_the_script_is_bundled_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from unrack import extras
 from unrack.errors import MissingError
-from unrack.report.charts.spec import bundled
+from unrack.report.charts.vega import bundled
 from unrack.solver.min_cost_flow import solve
 from unrack.solver.servers import Asked, Supply, asked
 from unrack_papers.amaral.flow.solvers import scheduling_network

@@ -37,7 +37,7 @@ def write_plan(directory: Path, name: str, found: Mapping[str, Any]) -> Path:
 
 def page(name: str, found: Mapping[str, Any]) -> str:
     """The page as HTML, complete in itself."""
-    from unrack.report.charts.spec import vega
+    from unrack.report.charts.vega import vega
     from unrack.report.page import asset, script_json, template
 
     labels = found["labels"]

@@ -16,7 +16,8 @@ from unrack.metric.estimate import ComparedRow, Mark, marks
 from unrack.report.answer import answer
 from unrack.report.charts.canvas import MOST_ROWS_A_PAGE, MOST_RUNS, budgets, gantt_data
 from unrack.report.charts.chart import MOST_POLICIES, MOST_SETTINGS, metric_choices
-from unrack.report.charts.spec import colour_of, vega
+from unrack.report.charts.spec import colour_of
+from unrack.report.charts.vega import vega
 from unrack.report.sections.contents import SECTIONS, contents_of
 from unrack.report.sections.section import PlainTable, first_runs, plain
 from unrack.report.setting import FinishedStudy, RunFiles, Setting, read_finished

@@ -1,20 +1,11 @@
-"""Vega-Lite specifications as plain dictionaries: channels, lines and bars; the rows are put in by the page.
-
-Vega-Lite and what it needs, as one script that can stand inside an element.
-"""
+"""Vega-Lite specifications as plain dictionaries: channels, lines and bars; the rows are put in by the page."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from importlib import resources
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
-from unrack.extras import needed_for
 from unrack.plots.series import PALETTE, wait_axis
 
 _DASHES = ([1, 0], [6, 3], [4, 4], [8, 3, 2, 3])
@@ -332,38 +323,3 @@ def mean_spec(shown: Sequence[str], policies: Sequence[str], x_title: str, is_wi
             **point, "tooltip": told(("policy", "policy"), ("text", x_title))}},
     ]  # fmt: skip
     return framed({"encoding": {"y": y}, "layer": layers}, 38 * max(len(shown), 1) + 56)
-
-
-def vega() -> str:
-    """The script, which comes with the wheel (``hatch_build.py``).
-
-    In a checkout it is bundled, which takes seconds and vl-convert (else a MissingError), and kept in the user's cache,
-    where there is one.
-    """
-    packaged = resources.files("unrack.report").joinpath("assets", "vega.js")
-    if packaged.is_file():
-        return packaged.read_text(encoding="utf-8")
-    with needed_for("charts of a report from a checkout"):
-        import vl_convert  # noqa: F401
-
-    release = version("vl-convert-python")
-    kept = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "unrack", f"vega-{release}.js")
-    with suppress(OSError, RuntimeError, UnicodeDecodeError):  # RuntimeError: there is no home
-        kept = kept.expanduser()
-        if text := kept.read_text(encoding="utf-8"):
-            return text
-    script = bundled()
-    with suppress(OSError):
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        part = kept.with_name(f"{kept.name}.{os.getpid()}")
-        part.write_text(script, encoding="utf-8", newline="\n")
-        part.replace(kept)
-    return script
-
-
-def bundled() -> str:
-    """The script, put together by vl-convert."""
-    import vl_convert
-
-    bundle = str(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # its stub forgets that snippet is optional
-    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
