@@ -16,7 +16,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.policy.around import traits_of
 from unrack.policy.contract import Ability, Policy, Traits
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import Gangs
+from unrack.resources.contract import Gangs, tasks_on
 from unrack.resources.places import is_resource
 from unrack.resources.site.installed import Site
 from unrack.view import Draft, View
@@ -108,10 +108,7 @@ class Admission:
         told = Ability.HOLDS in self.traits.does
         if where is None or not (told or not self.traits.lends):
             return {}
-        unlike = {
-            kind for kind, _ in jobs.devices if kind in places and kind != "site"
-            and places[kind].anywhere(np.ones(len(places[kind].quantities), np.int64), 1) is None
-        }  # fmt: skip
+        unlike = {part.name for part in self.cluster.places.parts if part.name != "site" and part.by_place}
         names, attached = [key for key in jobs.devices if key[0] in unlike], np.zeros(len(jobs), np.bool_)
         for (kind, _), amounts in jobs.devices.items():
             attached |= (amounts > 0) & (not is_resource(kind))
@@ -265,10 +262,7 @@ def places(cluster: Cluster, cores: Ints, mb: Ints) -> Ints:
     kinds, counts = cluster.sizes
     room = np.zeros(len(cores), np.int64)
     for (node_cores, node_mb), count in zip(kinds.T.tolist(), counts.tolist(), strict=True):
-        if node_cores == 0:
-            continue  # memory alone: nothing runs there
-        fit = np.where(cores > 0, node_cores // np.maximum(cores, 1), 2**31)
-        room += count * np.where(mb > 0, np.minimum(fit, node_mb // np.maximum(mb, 1)), fit)
+        room += count * tasks_on(node_cores, node_mb, cores, mb)
     return room
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from unrack.cluster.pools.pool import UNLIMITED, Devices, Pace
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
+from unrack.resources.contract import tasks_on
 from unrack.resources.places import Places, ResourcePart
 from unrack.resources.site.installed import WHERE, Site
 from unrack.workload.job import JobTable
@@ -29,7 +30,7 @@ def most_tasks(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = F
     found = np.full(len(jobs), UNLIMITED, np.int64)
     devices, places, nodes = cluster.devices, cluster.places, cluster.cores > 0
     wants = devices.wanted(jobs.devices, len(jobs))
-    asked, claimed = _any(wants, 1), places.asked(jobs.devices, len(jobs))
+    asked, claimed = np.any(wants, axis=1), places.asked(jobs.devices, len(jobs))
     several, unlike = asked.sum(axis=0), list[ResourcePart]()
     matters = np.zeros(len(claimed), np.bool_)
     for part in places.parts:
@@ -40,7 +41,7 @@ def most_tasks(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = F
             claimed[where] *= np.isin(own[WHERE], narrow)
             several += claimed[where] > 0
             matters[where] = True
-        elif len(own) and site.anywhere(np.ones(len(own), np.int64), 1) is None:
+        elif part.by_place:
             several += (own[[name in part.amounts for name in site.quantities]] > 0).sum(axis=0)
             matters[part.quantities] = True
             unlike.append(part)
@@ -48,7 +49,7 @@ def most_tasks(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = F
     serves = _Served.of(devices, every, wants, pace).serves
     for kind, name in enumerate(devices.kinds):  # one task finds all of it wherever it runs, or on no node at all
         own = np.array([devices.pools[p].kind == name for p in every.tolist()], np.bool_)
-        several += 2 * (asked[kind] & ((jobs.tasks > 1) | ~_any(serves[own], 0)))
+        several += 2 * (asked[kind] & ((jobs.tasks > 1) | ~np.any(serves[own], axis=0)))
     rows = np.flatnonzero(several > 1)
     if not len(rows):
         return found
@@ -126,16 +127,15 @@ def _among(
     step = max(1, CELLS // max(1, len(count), int(near.sum())))
     for first in range(0, len(rows), step):
         some = rows[first : first + step]
-        each, most_mb = jobs.cores[some], jobs.memory_mb[some] * (not elsewhere)
-        fit = np.where(each > 0, cores[node][:, None] // np.maximum(each, 1), UNLIMITED)
-        fit = np.where(most_mb > 0, np.minimum(fit, mb[node][:, None] // np.maximum(most_mb, 1)), fit)
+        own_mb = jobs.memory_mb[some] * (not elsewhere)
+        fit = tasks_on(cores[node][:, None], mb[node][:, None], jobs.cores[some], own_mb)
         mine, own = wants[:, :, some], pace._replace(model=pace.model[:, some])
         served = _Served.of(devices, look, mine, own)
-        asked = _any(mine, 1)
-        kinds = np.flatnonzero(_any(asked, 1)).tolist()
+        asked = np.any(mine, axis=1)
+        kinds = np.flatnonzero(np.any(asked, axis=1)).tolist()
         for kind in kinds:
             serves = served.serves[kind_of == kind]
-            reached = [_any(serves[near[kind_of == kind, g]], 0) for g in range(len(count))]
+            reached = [np.any(serves[near[kind_of == kind, g]], axis=0) for g in range(len(count))]
             fit = np.where(asked[kind] & ~np.array(reached, np.bool_).reshape(fit.shape), 0, fit)
         held = fit * count[:, None]
         most = held.sum(axis=0)
@@ -187,14 +187,9 @@ def _joined(near: Bools) -> list[tuple[Ints, Ints]]:
     while left:
         pools, nodes = np.zeros(len(near), np.bool_), np.zeros(near.shape[1], np.bool_)
         pools[min(left)] = True
-        while not np.array_equal(more := _any(near[pools], 0), nodes):
+        while not np.array_equal(more := np.any(near[pools], axis=0), nodes):
             nodes = more
-            pools = _any(near[:, nodes], 1)
+            pools = np.any(near[:, nodes], axis=1)
         found.append((np.flatnonzero(pools), np.flatnonzero(nodes)))
         left -= set(found[-1][0].tolist())
     return found
-
-
-def _any(table: Bools | Ints, axis: int) -> Bools:
-    """As ``table.any(axis)``, which may be a number for type checkers."""
-    return np.asarray(table.any(axis=axis), np.bool_)

@@ -69,8 +69,15 @@ class Nodes(NamedTuple):
 
     def room_for(self, cores: int, mb: int) -> Ints:
         """int64[nodes]: how many tasks of so many cores and MB each holds when it is empty; very many of none."""
-        fit = np.where(self.cores > 0, self.cores // cores if cores else 2**31, 0)
-        return np.minimum(fit, self.memory_mb // mb) if mb else fit
+        return tasks_on(self.cores, self.memory_mb, cores, mb)
+
+
+def tasks_on(node_cores: Ints | int, node_mb: Ints | int, cores: Ints | int, mb: Ints | int) -> Ints:
+    """How many tasks of so many cores and MB nodes hold when they are empty, entry by entry; very many of none."""
+    fit = np.where(
+        np.greater(cores, 0), node_cores // np.maximum(cores, 1), np.where(np.greater(node_cores, 0), 2**31, 0)
+    )
+    return np.where(np.greater(mb, 0), np.minimum(fit, node_mb // np.maximum(mb, 1)), fit)
 
 
 class Place(NamedTuple):

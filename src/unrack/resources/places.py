@@ -35,6 +35,12 @@ class ResourcePart:
         self.quantities = slice(quantity, quantity + len(installed.quantities))
 
     @cached_property
+    def by_place(self) -> bool:
+        """Whether what a job that asks for all of it claims depends on where it runs."""
+        asked = np.ones(len(self.installed.quantities), np.int64)
+        return len(asked) > 0 and self.installed.anywhere(asked, 1) is None
+
+    @cached_property
     def amounts(self) -> dict[str, int]:
         """Quantity → all that is installed of it; those that say how others are asked have none."""
         places, found = self.installed.places, dict[str, int]()

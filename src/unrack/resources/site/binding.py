@@ -11,7 +11,7 @@ from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools
 from unrack.resources.checked import Recurring
 from unrack.resources.contract import Place
-from unrack.resources.site.features import CONTIGUOUS, Counts, Said, Where, Whose, features_in, listed, ways_of
+from unrack.resources.site.features import Counts, Said, Where, Whose, features_in, listed, ways_of
 from unrack.resources.site.installed import Site
 from unrack.resources.site.keys import Bounded, PartitionFile, QueueFile, ReservationFile
 from unrack.resources.site.quotas import OpenLimit, Quota, nearest
@@ -167,8 +167,7 @@ class Binding:
     def _fault_of(self, features: str) -> str:
         """What is wrong with features, in words; ``""``: nothing."""
         site = self.site
-        known = {*site.features, CONTIGUOUS}
-        unknown = [name for name in features_in(features) if name not in known] if features else []
+        unknown = [name for name in features_in(features) if name not in site.features] if features else []
         try:
             ways_of(features, site.features, len(site.computing)) if features else ()
         except ValueError as wrong:

@@ -141,14 +141,14 @@ def ways_of(text: str, nodes_of: Mapping[str, Bools], total: int) -> list[Way]:
 
 
 def features_in(text: str) -> list[str]:
-    """The features that a text names, in its order.
+    """The features that a text names, in its order; :data:`CONTIGUOUS` is none.
 
     Examples
     --------
     >>> features_in("[rack1*2&rack2*4]|(ib&big)")
     ['rack1', 'rack2', 'ib', 'big']
     """
-    return [found[2] for found in _TOKEN.finditer(text) if found[2]]
+    return [found[2] for found in _TOKEN.finditer(text) if found[2] and found[2] != CONTIGUOUS]
 
 
 def any_will_do(ways: Sequence[Way], nodes: Bools) -> bool:

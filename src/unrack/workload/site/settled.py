@@ -18,7 +18,7 @@ from unrack.resources.contract import Nodes
 from unrack.resources.counted.resource import Counters
 from unrack.resources.places import Places, is_resource
 from unrack.resources.site.binding import Binding
-from unrack.resources.site.features import CONTIGUOUS, Said, Where, features_in, listed
+from unrack.resources.site.features import Said, Where, features_in, listed
 from unrack.resources.site.installed import QUANTITIES, Site
 from unrack.resources.site.keys import Bounded, SiteFile, UserFile
 from unrack.resources.site.quotas import counted
@@ -52,8 +52,8 @@ def said_in_vain(site: Site, said: Said) -> tuple[str, int, str] | None:
         if what in ("nodes", "without"):  # a list that cannot be read is a fault of its job
             known, there = (any(listed(text, site.cluster_nodes)[::2]) for text in texts), ["the nodes of the cluster"]
         else:
-            every = {*there, CONTIGUOUS}
-            known = (not every.isdisjoint(parts.get(what, _one)(text)) for text in texts)
+            said_parts = (set(parts.get(what, _one)(text)) for text in texts)
+            known = (not some or not some.isdisjoint(there) for some in said_parts)
         if texts and (there or what in ALWAYS) and not any(known):
             some = f"some of {', '.join(there[:MOST])}{' …' if len(there) > MOST else ''}"
             none = f"none: the site has no {what.removesuffix('s')}"
