@@ -30,7 +30,7 @@ def room_of(parts: tuple[str, ...]) -> str:
     """The room of a module, by the parts of its name behind ``unrack``: a folder, or the single files together."""
     if parts[0] == "resources" and parts[-1] == "slowdown":  # what runs see of a resource, and clusters do not
         return "slowdown"
-    is_folder = (SOURCE / parts[0]).is_dir() and parts[0] != "kernels"
+    is_folder = not (SOURCE / f"{parts[0]}.py").exists() and parts[0] != "kernels"
     return parts[0] if is_folder or parts[0] in ("events", "testing") else BASIC
 
 
