@@ -1,6 +1,7 @@
-"""Libraries that only some of unrack needs: what each extra installs, and what is said where it is not there.
+"""What is imported only when it is used: optional libraries, and public names of packages.
 
-Public names of a package that are loaded when they are first used, so that importing it costs little.
+Each extra installs some libraries, and a message names the extra where one is missing. Public names of a package are
+loaded when they are first used, so that importing it costs little.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Objects in what ``kubectl get … -o json`` printed: one, a list, or a list of several kinds.
+"""Kubernetes' objects as ``kubectl get … -o json`` prints them, and what a pod asks of its node.
 
-What a pod asks of its node, as the scheduler of Kubernetes counts it.
+There may be one object, a list, or a list of several kinds. Amounts are counted as the scheduler of Kubernetes does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""``unrack cluster``: a description of a real system, or a published list of nodes, as a cluster file; and its bill.
+"""Commands about machines: ``unrack cluster`` and ``unrack topology``.
 
-``unrack topology FILE``: a machine with GPUs as a table, a picture, or a file; the presets without a file.
+``cluster`` makes a cluster file of a description of a real system or of a published list of nodes, and draws up its
+bill. ``topology FILE`` shows a machine with GPUs as a table, a picture or a file; without a file, the presets.
 """
 
 from __future__ import annotations

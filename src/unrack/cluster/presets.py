@@ -1,7 +1,4 @@
-"""Named clusters: machines of public logs and of the papers.
-
-What a cluster says of itself in a few words.
-"""
+"""Named clusters: machines of public logs and of the papers; and any cluster in a few words."""
 
 from __future__ import annotations
 

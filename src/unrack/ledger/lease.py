@@ -1,6 +1,6 @@
 """What a job holds: rows of equal nodes, borrowed memory, shares of devices, claims on places of resources.
 
-Of jobs that change: the sizes that they can have, and what a suspended one goes on with.
+A job that changes also has the sizes that it can have, and what it goes on with once it was suspended.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
 Kept only in runs of policies that lend memory, or in which jobs slow each other down through memory.
 
-Leases as rows and claims alone, as plans keep them: memory that is lent counts like what is held.
-
-A loan is a row of its lender, with -1 less the borrower for tasks, and a claim of what the lender lends: behind the
-places of resources each node has one.
+Plans keep leases as rows and claims alone, in which lent memory counts like what is held: a loan is a row of its
+lender, with -1 less the borrower for tasks, and a claim of what the lender lends: behind the places of resources each
+node has one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The nodes of a run: what is free on each, and which are in service.
 
-Compiled: the most free cores of any node by blocks of nodes, so that a search skips nodes that are full.
-
-``most`` is int64[blocks + groups]: first one entry for every block of ``SIZE`` consecutive nodes, then one for every
-group of ``SIZE`` consecutive blocks. It always says exactly what the free cores say: code that changes ``free`` while a
-``most`` of it is in use changes both, by :func:`take_rows` and :func:`give_rows`.
+A summary by blocks of nodes says the most free cores of any, so that a search skips nodes that are full: ``most`` is
+int64[blocks + groups]: first one entry for every block of ``SIZE`` consecutive nodes, then one for every group of
+``SIZE`` consecutive blocks. It always says exactly what the free cores say: code that changes ``free`` while a ``most``
+of it is in use changes both, by :func:`take_rows` and :func:`give_rows`.
 """
 
 from __future__ import annotations

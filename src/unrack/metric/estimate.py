@@ -1,11 +1,9 @@
-"""Means over seeds, and differences between rows that had the same jobs, with confidence intervals.
+"""Means over seeds with their confidence intervals, and which rows are told apart by them.
 
 Quantiles of Student's t and of the beta distribution are by bisection of the incomplete beta function, which is a
 continued fraction. The tests hold them to SciPy's, to 1e-12 (``docs/decisions/0042-without-scipy.md``).
 
-Which rows may be compared, and which of them is best: only where the numbers carry it.
-
-Three things must hold before one row is called better than another.
+One row is called better than another only where the numbers carry it. Three things must hold:
 
 *The same world.* Rows compete only with rows of the same ``world``; see :func:`world_of`.
 

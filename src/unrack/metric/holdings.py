@@ -1,8 +1,7 @@
-"""Which job held how much of what, where and when: one table of all that jobs held, whatever it is.
+"""What a metric is, and what it is measured of: the tables of a run, in the window of time that counts.
 
-The tables of placements, loans, shares and claims say the same, each in the words of its resource.
-
-What describes a metric, and what it is measured of: the tables of a run, in the window of time that counts.
+``holdings`` is one table of all that jobs held: which job how much of what, where and when. The tables of placements,
+loans, shares and claims say the same, each in the words of its resource.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The answer of a plan, as plain tables: what to take, what just fails, what was tried, and how sure that is.
 
-Cost against a goal: every system that was tried, and the ones that no other beats in both.
-
-A system is drawn at the value that decides: of the seed at which the share of seeds is reached or lost, or the mean
-with its bounds. So a system that fails for this goal is on the wrong side of its line.
+A chart has the cost against a goal: every system that was tried, and the ones that no other beats in both. A system is
+drawn at the value that decides: of the seed at which the share of seeds is reached or lost, or the mean with its
+bounds. So a system that fails for this goal is on the wrong side of its line.
 """
 
 from __future__ import annotations

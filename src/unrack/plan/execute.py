@@ -1,6 +1,6 @@
 """Carry out a plan: search every line side by side, run what the searches ask for, and keep it.
 
-The lines of a plan: a search for each cluster and policy of the study, and the runs that it needs.
+A line is the search for one cluster and policy of the study, with the runs that it needs.
 """
 
 from __future__ import annotations

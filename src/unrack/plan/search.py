@@ -11,7 +11,7 @@ over all that are cheaper. If one of these meets the goals, more is not always b
 
 In both, the next larger systems are looked at too: some of them may miss goals that a smaller one meets.
 
-When a goal counts as met: on a share of the seeds, or with a confidence, and after how many seeds that is known.
+A goal is met on a share of the seeds or with a confidence, and that may be known before all seeds were run.
 
 *A share of the seeds* (``share = 0.9`` of ``seeds = 20``): the goals hold together on at least so many of these seeds.
 That is a fact about these seeds, found without running those that can no longer change it (curtailed sampling).

@@ -1,6 +1,6 @@
 """The charts of one result as Altair charts: nodes × time, shares in use, waits.
 
-A Polars table as a pandas table, without PyArrow, which Polars' own ``to_pandas`` wants.
+Altair gets them as pandas tables, made without PyArrow, which Polars' own ``to_pandas`` wants.
 """
 
 from __future__ import annotations

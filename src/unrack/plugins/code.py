@@ -1,7 +1,4 @@
-"""Where a user's code is: the line that raised something, or the definition of a function; and what was raised.
-
-A Python file of a user's: read, run, and sent to processes that may not see it.
-"""
+"""A user's Python file: read, run, and sent to processes that may not see it; and where in it something failed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A policy around another that starts jobs: what it does not change itself, the policy inside does.
+"""What policies may be beside a plain decider: a policy around another, and one that tells of its rounds.
 
-What a policy that decides in rounds may tell of them: numbers of every round, and the whole of the last one.
-
-A round places many jobs together by networks: classes of equal sub-tasks on one side, groups of equal hosts on the
-other, and arcs with costs between them. Nothing here says how a policy comes by its networks.
+What a policy around another does not change itself, the policy inside does. A policy that decides in rounds may tell
+numbers of every round, and the whole of the last one. A round places many jobs together by networks: classes of equal
+sub-tasks on one side, groups of equal hosts on the other, and arcs with costs between them. Nothing here says how a
+policy comes by its networks.
 """
 
 from __future__ import annotations

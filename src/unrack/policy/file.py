@@ -1,6 +1,6 @@
 """A user's own policy: one Python file that needs nothing but the public API.
 
-Accept a policy that only decides: what it leaves out gets a plain default, what it answers is looked at.
+A policy that only decides is accepted: what it leaves out gets a plain default, what it answers is looked at.
 """
 
 from __future__ import annotations

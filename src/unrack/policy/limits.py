@@ -1,9 +1,7 @@
 """Limits of run time that policies choose: shorter ones at the start, more time at the end.
 
-Any policy, around which running jobs that have used up their limits are given more time (``extension``).
-
-The walltime extension of OAR (``oarwalltime``: WALLTIME_INCREMENT, WALLTIME_MAX_INCREASE), for which no user has to
-ask: when a job would be stopped at its limit, it may run on for a step, up to a most, if that delays no job that was
+*Extension* is that of OAR (``oarwalltime``: WALLTIME_INCREMENT, WALLTIME_MAX_INCREASE), for which no user has to ask:
+when a job would be stopped at its limit, it may run on for a step, up to a most, if that delays no job that was
 promised anything. The discipline says which was, on drafts with the longer job: of a plan all that have reservations,
 of Slurm's those for which it would plan now, under lists and EASY the heads, by what is booked. Where anybody may pass
 a head, and under other policies, a job runs on only if no job would start if it ended. No job runs into a window, or
@@ -11,13 +9,12 @@ beyond the end of its own.
 
 Two drafts, a decision or plan on each, and one at every end within the step for each head.
 
-Any policy that backfills, around which jobs with a least time start with shorter limits (Slurm: ``--time-min``).
-
-Slurm lets backfill, and nothing else, lower a job's limit, to no less than its least time, if it can then begin earlier
-than it otherwise would; once it runs its limit stays. So here: when the policy inside starts no more jobs, it is asked,
-on a draft, about each job with a least time in its order, whether it would start the job now if it asked for no more
-than that. If so the job starts, with the longest limit in whole seconds above its least time for which the policy says
-yes. Jobs that the policy starts itself have what they ask for. Under ``slurm`` only rounds of backfill are looked at.
+*Shorter limits*, for jobs with a least time under any policy that backfills (Slurm: ``--time-min``). Slurm lets
+backfill, and nothing else, lower a job's limit, to no less than its least time, if it can then begin earlier than it
+otherwise would; once it runs its limit stays. So here: when the policy inside starts no more jobs, it is asked, on a
+draft, about each job with a least time in its order, whether it would start the job now if it asked for no more than
+that. If so the job starts, with the longest limit in whole seconds above its least time for which the policy says yes.
+Jobs that the policy starts itself have what they ask for. Under ``slurm`` only rounds of backfill are looked at.
 
 O(log of the seconds between) drafts and decisions for a job that starts, and one for each that does not.
 """

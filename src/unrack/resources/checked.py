@@ -1,8 +1,7 @@
 """Tables of files, checked by models: keys that are not known, missing or wrong are refused, the first of them.
 
-Nodes by number, as a person writes them (``"0-15"``, ``"20"``), and sets of them.
-
-Spans of time as files say them, once or again and again, on the clock of the workload.
+Two kinds of values that many tables have are read here: nodes by number, as a person writes them (``"0-15"``,
+``"20"``), and spans of time, once or again and again, on the clock of the workload.
 """
 
 from __future__ import annotations

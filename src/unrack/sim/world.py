@@ -1,8 +1,7 @@
 """The physics of a run: how fast jobs run, what fails, what changes cost, and what happens first at one time.
 
-Users' code at work: it may raise anything, and must not end the program that runs it.
-
-Work left of running jobs that change speed: work falls by elapsed time x speed (Vieira Zacarias 2023, eq. 6.1).
+The work left of jobs that change speed falls by elapsed time x speed (Vieira Zacarias 2023, eq. 6.1). Users' code that
+is at work in a run may raise anything, and must not end the program that runs it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Names of jobs: ``101``, ``101_7``, ``101_[3-9%2]``, ``101+0``, and of steps, ``101.batch``.
+"""Slurm's names of jobs and steps, and its states.
 
-States of jobs and nodes, by their full names, abbreviated or cut off.
+Jobs are ``101``, ``101_7``, ``101_[3-9%2]`` or ``101+0``, steps ``101.batch``; states of jobs and nodes have full
+names, abbreviated or cut off.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Values of Slurm's JSON, whichever way a version writes them.
+"""How Slurm writes values: in JSON, as times, as records of ``key=value``, and on command lines.
 
-Times as Slurm writes them: spans such as ``1-02:03:04``, and moments such as ``2026-01-02T03:04:05``.
-
-Records of ``key=value`` as ``scontrol show`` prints them: in blocks, or one on a line with ``-o``.
-
-What a job asked for on its command line, as the field SubmitLine of ``sacct`` has it.
+Versions differ in JSON. Times are spans such as ``1-02:03:04`` and moments such as ``2026-01-02T03:04:05``. Records are
+those of ``scontrol show``, in blocks, or one on a line with ``-o``. The command line of a job is the field SubmitLine
+of ``sacct``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A network, what is wrong with one, a flow in it, and the residual graph: what arcs can take, and what can go back.
 
-As many units as can be sent, along ways of fewest arcs first.
+Flows of as many units as can be sent go along ways of fewest arcs first.
 
 References
 ----------

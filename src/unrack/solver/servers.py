@@ -1,9 +1,8 @@
-"""Servers, pools and clusters of pools as arrays: what every allocator over memory tiers is given and gives back.
+"""Servers on tiers of memory: the arrays that every allocator is given, the cheapest split of one server, and a bound.
 
-One server's memory over the tiers of one cluster: does it fit, and which split is cheapest.
-
-A server asks for ``memory`` MB, at least ``floor`` of it local, so that the weighted remote memory stays within
-``ceiling``: with m_i MB from the i-th pool of a cluster (0: its compute pool), of weight w_i and price p_i,
+Does one server's memory fit over the tiers of one cluster, and which split is cheapest? A server asks for ``memory``
+MB, at least ``floor`` of it local, so that the weighted remote memory stays within ``ceiling``: with m_i MB from the
+i-th pool of a cluster (0: its compute pool), of weight w_i and price p_i,
 
     sum m_i = memory,  m_0 >= floor,  sum w_i m_i <= ceiling,  0 <= m_i <= free_i,  minimise sum p_i m_i
 
@@ -15,7 +14,7 @@ one budget, which ends in the linear optimum, with less than one exchange cut sh
 could hide a better whole split, the two pools of the exchange are branched on. So the answer is the optimum, always;
 and with weights 0, 1, 2 there is nothing to branch on. O(pools^2) a server otherwise.
 
-What servers cost at least: each by itself, in the empty cluster where it is cheapest.
+Servers cost at least what each costs by itself, in the empty cluster where it is cheapest.
 
 References
 ----------

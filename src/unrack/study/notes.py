@@ -1,6 +1,6 @@
 """Nothing is ignored: a key that can never change anything in a study is refused, one that sometimes cannot is told.
 
-Swept keys in words: ``workloads.scale_load`` is the load.
+Notes have swept keys in words: ``workloads.scale_load`` is the load.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What-ifs: a private copy of the ledger on which a policy carries out what it thinks of.
 
-The ledger as it is, but for what is free.
+A simpler one is the ledger as it is, but for what is free.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The shortest limits that jobs accept: the column ``time_min_s``.
+"""Sizes and limits that jobs accept beside those that they ask for.
 
-The filter ``flexible``: jobs of a log that had one size are given several, by a model of their speed-up.
+*Limits.* The column ``time_min_s`` has the shortest that a job accepts.
 
-A log says how long a job ran with the size that it had; how long it would have run with another is a model's word. As
-submitted it runs as long as in the log. Of Downey's model, each job draws its average parallelism evenly between half
-and twice the tasks that it has, and its variation evenly between 0 and 2, the range that Downey looks at.
+*The filter* ``flexible`` gives jobs of a log several sizes, by a model of their speed-up. A log says how long a job ran
+with the size that it had; how long it would have run with another is a model's word. As submitted it runs as long as in
+the log. Of Downey's model, each job draws its average parallelism evenly between half and twice the tasks that it has,
+and its variation evenly between 0 and 2, the range that Downey looks at.
 
-The sizes that jobs can have, from columns of a trace: moldable, malleable and evolving jobs.
-
-The kinds are those of Feitelson and Rudolph 1996: of a *moldable* job the scheduler chooses the size when it starts, of
-a *malleable* one also while it runs; an *evolving* one asks for another size at points of its work.
+*Sizes* from columns of a trace, of moldable, malleable and evolving jobs. The kinds are those of Feitelson and Rudolph
+1996: of a *moldable* job the scheduler chooses the size when it starts, of a *malleable* one also while it runs; an
+*evolving* one asks for another size at points of its work.
 
 A job says its sizes as a table (``sizes = "4:3600;8:2000"``: tasks, and seconds with so many) or as a range
 (``min_tasks``, ``max_tasks``) with a model of its speed-up (``speedup``): ``linear``; ``amdahl F``, where F is the part

@@ -1,6 +1,7 @@
-"""Accounts and qualities of service of Slurm: ``sacctmgr dump``, ``sacctmgr show assoc -P``, ``… show qos -P``.
+"""What a Slurm site says of accounts, of priority and of preemption.
 
-What ``slurm.conf`` says of which job is first and which is stopped: ``priority``, ``preempt`` and ``over_time``.
+Accounts and qualities of service come from ``sacctmgr dump``, ``sacctmgr show assoc -P`` and ``… show qos -P``; which
+job is first and which is stopped (``priority``, ``preempt``, ``over_time``) from ``slurm.conf``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Which description of a system a file is, from its content, and what it says.
 
-Nodes of a cluster with GPUs, as published by Alibaba in 2023: ``sn,cpu_milli,memory_mib,gpu,model``.
+The shortest format is read here itself: the list of nodes with GPUs that Alibaba published in 2023
+(``sn,cpu_milli,memory_mib,gpu,model``).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A private copy of the ledger: the same writers, and time that can be moved on to what is booked to end.
 
-The ledger as a component of a heterogeneous job finds it: what those before it have chosen is not free.
+A component of a heterogeneous job is placed on one on which what those before it have chosen is not free.
 """
 
 from __future__ import annotations

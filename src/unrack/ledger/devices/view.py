@@ -1,6 +1,6 @@
 """What a policy may see of pooled devices: which jobs share what, what is free, and when jobs would end.
 
-Which devices a task could have on a node: compositions in use that have room, and free devices.
+For a task and a node it says which devices there could be: compositions in use that have room, and free ones.
 """
 
 from __future__ import annotations

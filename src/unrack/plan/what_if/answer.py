@@ -1,6 +1,6 @@
 """The answer to a question about a moment: when a job starts, why not at once, and which others pay for it.
 
-An answer as a page that needs nothing else, and as plain values for programs.
+It can be had as a page that needs nothing else, and as plain values for programs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """When the jobs of a scene start, and which of them start at another time than in another scene.
 
-Changes of the nodes of a cluster file: some that are drained, and more that are like one.
+A scene may have other nodes than the cluster's file: some are drained, or there are more of a kind.
 """
 
 from __future__ import annotations

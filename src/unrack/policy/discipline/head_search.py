@@ -1,6 +1,6 @@
 """Compiled: when the head of the queue starts, and whether it still does beside a job that would pass it.
 
-Compiled: whether a job leaves what windows keep of places, such as licences, and of cores of nodes.
+That job must also leave what windows keep of places, such as licences, and of cores of nodes.
 """
 
 from __future__ import annotations

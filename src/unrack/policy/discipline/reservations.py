@@ -1,16 +1,13 @@
-"""Disciplines with reservations.
+"""Disciplines with reservations: conservative backfill, and a Slurm-like scheduler.
 
-Conservative backfill (Mu'alem and Feitelson 2001).
+*Conservative backfill* (Mu'alem and Feitelson 2001): every job gets a reservation when it arrives, the earliest that
+disturbs no other, and never a later one. When a job ends early, reservations move forward one by one, in order; an end
+at its booked time was planned for, and moves none. They do twice once a job did not start that was to, and finds
+reservations of those behind it in its way. O(waiting x steps of the plan) a round.
 
-Every job gets a reservation when it arrives, the earliest that disturbs no other, and never a later one. When a job
-ends early, reservations move forward one by one, in order; an end at its booked time was planned for, and moves none.
-They do twice once a job did not start that was to, and finds reservations of those behind it in its way.
-O(waiting x steps of the plan) a round.
-
-A Slurm-like scheduler: a main loop, and backfill at intervals.
-
-The main loop runs at every event and starts jobs in order until one does not fit. Every ``interval`` seconds, backfill
-plans from scratch for the first ``depth`` jobs, in order, and starts those that are due now.
+*Slurm-like*: a main loop, and backfill at intervals. The main loop runs at every event and starts jobs in order until
+one does not fit. Every ``interval`` seconds, backfill plans from scratch for the first ``depth`` jobs, in order, and
+starts those that are due now.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ First tasks go to nodes, by cores, memory and what is built into nodes; then eac
 host, with the task's node as its preference (Amaral 2019, algorithm 5). A job of which a sub-task stays without a host
 gets nothing.
 
-Jobs that ask for more than nodes and whole devices: lent memory, shares and parts of devices, GPUs by a rule.
-
-The network says on which nodes their tasks go; the rest is placed there as other disciplines place it. A rule for GPUs,
+For jobs that ask for more than nodes and whole devices (lent memory, shares and parts of devices, GPUs by a rule) the
+network says on which nodes their tasks go; the rest is placed there as other disciplines place it. A rule for GPUs,
 where one is given, chooses among all machines for the jobs that it is for.
 """
 

@@ -1,6 +1,6 @@
-"""What a placement costs: four models, each O(sorts x hosts); those by name.
+"""What a placement costs: four models by name, each O(sorts x hosts).
 
-What a round knows of the network: how loaded the links of nodes are, and what jobs elsewhere are slowed by.
+They ask how loaded the links of nodes are, and by what jobs elsewhere are slowed.
 """
 
 from __future__ import annotations

@@ -1,19 +1,17 @@
-"""What rounds remember from one to the next.
+"""What rounds remember from one to the next: times that were promised, and moves of running tasks.
 
-When a job that many have passed will have its place as running jobs end, and what others may hold until then.
+*Promises.* A job that many have passed is told when it will have its place as running jobs end. As in EASY backfill
+(Lifka 1995) others may start if they are done by then, or on what will be left beside it. O(running jobs) drafts, each
+O(nodes + jobs + devices), when the job is first promised a time, and one a round.
 
-As in EASY backfill (Lifka 1995) others may start if they are done by then, or on what will be left beside it.
-O(running jobs) drafts, each O(nodes + jobs + devices), when the job is first promised a time, and one a round.
+*Migration rounds.* Running tasks are put back into the networks, and move where that costs less than it saves. Every
+running job that holds nodes, whole devices and what follows from them takes part. To stay where it is costs a sub-task
+what its place costs; anywhere else costs that and ``move`` more. What comes out is done if all of it can be held
+together; otherwise everybody stays. A job that moves is stopped with its work kept and starts again at once elsewhere,
+with the time that attaching its devices takes. Jobs that share devices, borrow memory, or hold devices of pools that
+take time to detach do not move.
 
-Migration rounds: running tasks are put back into the networks, and move where that costs less than it saves.
-
-Every running job that holds nodes, whole devices and what follows from them takes part. To stay where it is costs a
-sub-task what its place costs; anywhere else costs that and ``move`` more. What comes out is done if all of it can be
-held together; otherwise everybody stays. A job that moves is stopped with its work kept and starts again at once
-elsewhere, with the time that attaching its devices takes. Jobs that share devices, borrow memory, or hold devices of
-pools that take time to detach do not move.
-
-Leases from the hosts that networks gave to sub-tasks, checked against what is left as they are made.
+*Leases* are made of the hosts that networks gave to sub-tasks, and checked against what is left as they are made.
 """
 
 from __future__ import annotations

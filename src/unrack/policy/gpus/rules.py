@@ -1,9 +1,8 @@
 """The rules for GPUs by name.
 
-Compiled: packing and clustering as the authors' plug-ins mark nodes (Weng et al., ATC 2023), from 0 to 100.
-
-Marks are whole numbers, the greatest wins, and of equal ones the first node, in the order of the cluster. They differ
-from ``packing`` and ``clustering``, which leave no such ties:
+Two of them, compiled, mark nodes as the authors' plug-ins for packing and clustering do (Weng et al., ATC 2023), from 0
+to 100. Marks are whole numbers, the greatest wins, and of equal ones the first node, in the order of the cluster. They
+differ from ``packing`` and ``clustering``, which leave no such ties:
 
 * A pod without GPUs has the mark 0 everywhere: it goes to the first node with room, and takes its cores and memory.
 * Packing marks a busy node by how many idle GPUs a pod takes of it, not by how much is free there: all that hold a pod

@@ -1,12 +1,11 @@
 """Compiled: kinds of nodes that lend memory in numbers: how many may compute when, and how many a job takes.
 
-Compiled: until when a round in which no job of a counted plan starts would go as it does, if nothing changes.
-
-Of the times of a plan some stand still: booked ends, and what is reserved from these on. Others move with the clock:
-now, the ends of overdue jobs, which are expected at once, and what is reserved from these on. A later round is the same
-with these moved, as long as none passes one that stands still; none leaves a window that was tried from one that stands
-still, where it may have been in the way; and no more comes into the window of a job that has a place now but not for
-long enough, as what it would take may depend on that.
+Also until when a round in which no job of such a plan starts would go as it does, if nothing changes. Of the times of a
+plan some stand still: booked ends, and what is reserved from these on. Others move with the clock: now, the ends of
+overdue jobs, which are expected at once, and what is reserved from these on. A later round is the same with these
+moved, as long as none passes one that stands still; none leaves a window that was tried from one that stands still,
+where it may have been in the way; and no more comes into the window of a job that has a place now but not for long
+enough, as what it would take may depend on that.
 """
 
 from __future__ import annotations

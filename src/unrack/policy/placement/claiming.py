@@ -1,9 +1,8 @@
 """What a job finds of the places of resources while its tasks are placed one after the other.
 
-Where the components of a heterogeneous job go: one after the other, each on what those before it leave.
-
-They choose in their order in the trace. One that has no place leaves the job without one: all start together, or none.
-Any placement chooses for a component as for a job by itself, now and for times to come.
+The components of a heterogeneous job also go one after the other, each on what those before it leave. They choose in
+their order in the trace. One that has no place leaves the job without one: all start together, or none. Any placement
+chooses for a component as for a job by itself, now and for times to come.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 O(nodes) a job for first fit, or O(nodes used + nodes / 64) where a summary by blocks is at hand; O(nodes + used log
 nodes) for best and worst fit.
 
-The ledger in columns, and what one job asks, as the kernels of policies take them.
+The ledger comes in columns, with what one job asks, as kernels of policies take them.
 """
 
 from __future__ import annotations

@@ -7,9 +7,8 @@ is submitted. While the job runs it grows.
 
 O(waiting + running) an update, and O(running) more for each job that started or was corrected since the last.
 
-Compiled: what a prediction becomes once its job has run for longer.
-
-Each time a job is still running at its predicted end, the prediction grows, up to the requested run time:
+*Corrections.* Each time a job is still running at its predicted end, the prediction grows, up to the requested run
+time:
 
 * ``STEPS`` (Tsafrir, Etsion and Feitelson 2007, as their program has it): to the first prediction and 1 min; the next
   time to the first prediction and 5 min, then 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h, and then to the request.

@@ -5,8 +5,6 @@ queues of the cohort, as long as these queues use more than theirs of what it as
 priority of its own queue. So what is borrowed shrinks with every job that is stopped for one of another queue, and that
 one borrows nothing.
 
-Jobs that are suspended for others: in which order they go on, and when; and what others are shown meanwhile.
-
 Suspended jobs go on in the order of those that may preempt most, then of those that started first. One goes on as soon
 as its cores are free on all of its nodes and those before it leave them to it. Until then what is free of its cores is
 kept for it from all that may not preempt it, and policies that plan expect it to go on when enough of the others are

@@ -13,7 +13,7 @@ Each times its weight; the sum is rounded towards 0, and is at least 1, as 0 mea
 both, and the least, are of Slurm's program: its documents speak of nodes or CPUs, and say that a job of one node has
 1.0 with favor_small, where this is a little less. O(jobs).
 
-The classic fair-share factor: 2 to the power of minus what was used over what was promised.
+*Classic fair share*: 2 to the power of minus what was used over what was promised.
 
     S   = product over the row and those above it of shares / shares of siblings
     U   = used by the row and all below it / used by all
@@ -24,7 +24,7 @@ A user without shares of its own has S and U_E of the account above. An account 
 counts as if it was not there. The documents do not say what F is of S = 0: here it is 0. If nothing was used, U is 0.
 O(k) for k rows.
 
-Fair Tree: users ranked from the top of the tree down, the account that is furthest behind its share first.
+*Fair Tree*: users ranked from the top of the tree down, the account that is furthest behind its share first.
 
     LF = (shares / shares of siblings) / (used / used by the account above)
 
@@ -37,11 +37,10 @@ LF is infinite for what has used nothing, and 0 for what has no shares. As in Sl
 shares ``parent``. LF are equal if they are the same number: amounts that differ by rounding are no ties.
 O(k log k) for k rows.
 
-What accounts and users have used, the past counting less: usage that decays with a half-life.
-
-A job that uses ``rate`` from ``start`` to ``end`` has used, at time ``now``, the integral over that time of
-``rate * 2 ** (-(now - t) / half_life) dt``. Slurm adds what was used and multiplies by a factor once every
-PriorityCalcPeriod; this is the limit of short periods, and is exact at any time.
+*Usage* is what accounts and users have used, the past counting less, by a half-life. A job that uses ``rate`` from
+``start`` to ``end`` has used, at time ``now``, the integral over that time of ``rate * 2 ** (-(now - t) / half_life)
+dt``. Slurm adds what was used and multiplies by a factor once every PriorityCalcPeriod; this is the limit of short
+periods, and is exact at any time.
 
 References
 ----------

@@ -6,7 +6,7 @@ with. When the policy inside starts no job any more, running jobs are resized, a
 
 O(running x nodes) a shape of jobs that are molded, and a plan for each size where the policy promises starts.
 
-Which size a moldable job is to have.
+Which size a moldable job is to have is said by a rule.
 
 ``earliest-end``: that with which it is expected to end first, of equal ones the fewest tasks. Where the policy promises
 starts, it is asked for its promise to each size, once, when the job comes: the adaptive requests of Cirne and Berman

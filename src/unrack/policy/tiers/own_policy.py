@@ -1,6 +1,6 @@
 """For policies of one's own on tiers of memory: what a cluster of pools can give a server, and a frame for them.
 
-A data centre with tiers, and what servers ask of it, as the arrays that allocators take.
+A data centre with tiers, and what servers ask of it, come as the arrays that allocators take.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Compiled: how many tasks find GPUs on a node, and which GPUs are nearest to each other.
+"""Compiled: how many tasks find GPUs on a node, which GPUs are nearest to each other, and how good a placement is.
 
-Compiled: how good a placement is (paper 001, §4.1): communication, interference, fragmentation.
-
+How good it is follows from communication, interference and fragmentation (Amaral 2019, §4.1):
 ``U = a / t + b x I + c x (1 - w)`` with the three weights 1/3 each:
 
 * ``t`` (eq. 3) is what the job's communication costs on its GPUs, relative to the least that so many GPUs of such a

@@ -1,11 +1,8 @@
-"""The links of a cluster: one of each node, one of each rack where racks have uplinks, and what jobs claim of them.
+"""The resource ``links``: one of each node, one of each rack where racks have uplinks, and what jobs claim of them.
 
-How applications feel the load of a link: shares of their run time that they spend in the network.
-
-An application that spends the share a of its run time in the network when it is alone, and b beside a neighbour that
-fills the link, computes for the same time in both. A run of length 1 alone is one of (1 - a) / (1 - b) there.
-
-The resource ``links``: its keys, metrics and section, in one place.
+How an application feels the load of a link is said by the shares of its run time that it spends in the network. One
+that spends the share a of its run time in the network when it is alone, and b beside a neighbour that fills the link,
+computes for the same time in both. A run of length 1 alone is one of (1 - a) / (1 - b) there.
 """
 
 from __future__ import annotations

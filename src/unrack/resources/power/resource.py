@@ -1,6 +1,4 @@
-"""The resource ``power``: its key and section, in one place.
-
-What the nodes of a cluster draw, and the watts that jobs may add to it.
+"""The resource ``power``: what the nodes of a cluster draw, and the watts that jobs may add to it.
 
 What nodes draw is linear in the cores that are in use (Fan et al. 2007; SimGrid's plugin for energy of hosts, Batsim).
 Under a cap, what all nodes draw with nothing running is set aside, and the rest is a place of watts that jobs share as

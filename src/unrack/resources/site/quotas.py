@@ -6,7 +6,7 @@ How much of a job counts there would depend on which others run. But the sum of 
 over any of the queues, so that it is the same to say of *every* set of queues: Σ used ≤ shared + Σ guaranteed. Each of
 these is a place that jobs of the queues in the set claim, whatever runs; only those are made that jobs could reach.
 
-Limits on jobs that come one at a time: their places are made of the site alone, before anybody comes.
+Where jobs come one at a time, the places of limits are made of the site alone, before the first job.
 """
 
 from __future__ import annotations

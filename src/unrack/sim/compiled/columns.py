@@ -1,6 +1,6 @@
 """The columns of the compiled loop: arrays that its kernels read and write, and the numbers that go with them.
 
-Compiled: a heap of planned ends in columns, in order of (time, rank, sequence).
+Planned ends are a heap in columns, in order of (time, rank, sequence).
 """
 
 from __future__ import annotations

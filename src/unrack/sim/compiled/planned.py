@@ -1,6 +1,6 @@
-"""Compiled: rounds of a plan, one after the other, as long as only arrivals, ends and nodes are involved.
+"""Stretches of a run under a policy with a plan, compiled.
 
-Stretches of a run under a policy with a plan.
+They last as long as only arrivals, ends and nodes are involved, one round after the other.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
 The tables of placements, loans, shares and claims begin with the same columns, and are in order of (start, job).
 
-Which cores of its nodes each attempt had, chosen by a rule of a plug-in.
-
-What the cores are changes neither which job runs where nor for how long; so they are chosen after the run, start by
-start. unrack has no rule of its own: ``unrack-papers`` brings three for cores on a torus.
+Which cores of its nodes each attempt had is chosen by a rule of a plug-in. It changes neither which job runs where nor
+for how long; so they are chosen after the run, start by start. unrack has no rule of its own: ``unrack-papers`` brings
+three for cores on a torus.
 """
 
 from __future__ import annotations

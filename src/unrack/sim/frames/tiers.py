@@ -1,11 +1,9 @@
-"""Tiers of memory in a run: what was held of each and what it cost, as tables of servers and over time.
+"""Tiers of memory in a run, as tables of servers and over time: what was held of each, its cost, and what is stranded.
 
-Which memory is stranded over time: free, but behind clusters that take no server any more.
-
-A cluster is *closed* while its compute pool is down, or has fewer free cores than any server asks, or less free memory
-than the lowest floor of any; or while all its pools together have less free memory than any server asks. Free memory of
-a pool is *stranded* while all clusters that the pool is in are closed. A cluster is in use while its compute pool holds
-a server.
+Stranded memory is free, but behind clusters that take no server any more. A cluster is *closed* while its compute pool
+is down, or has fewer free cores than any server asks, or less free memory than the lowest floor of any; or while all
+its pools together have less free memory than any server asks. Free memory of a pool is *stranded* while all clusters
+that the pool is in are closed. A cluster is in use while its compute pool holds a server.
 """
 
 from __future__ import annotations

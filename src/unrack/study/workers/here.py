@@ -1,6 +1,6 @@
-"""The process that hands out the work as its only worker.
+"""Workers of this machine: the process that hands out the work, or fresh ones.
 
-Fresh processes of this machine, which end with the one that started them. One that is killed is replaced.
+Fresh processes end with the one that started them. One that is killed is replaced.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Tasks as bytes. Large inputs are left out of them: each is known by a hash of its content, and goes to a worker once.
+"""What all kinds of workers share: their interface, tasks as bytes, and how items are handed to them.
 
-A pickle refers to such an input as to a persistent object, wherever in an item it stands.
-
-The small interface that every kind of workers has, in the shape of ``concurrent.futures``: tasks in, futures out.
-
-Hand items to workers, written once for all kinds: small ones together, those of a lost worker again.
+The interface has the shape of ``concurrent.futures``: tasks in, futures out. Large inputs are left out of tasks: each
+is known by a hash of its content, and goes to a worker once. A pickle refers to such an input as to a persistent
+object, wherever in an item it stands. Small items are handed over together, those of a lost worker again.
 """
 
 from __future__ import annotations

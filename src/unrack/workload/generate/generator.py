@@ -1,7 +1,4 @@
-"""Synthetic workloads: arrivals, and weighted classes of jobs, from a seed.
-
-What a synthetic workload is drawn from: classes of jobs, arrivals, and which jobs are urgent.
-"""
+"""Synthetic workloads, drawn from a seed: weighted classes of jobs, arrivals, and which jobs are urgent."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""The filter ``sessions``: jobs that come when the one before them has ended, however fast that is (a closed loop).
+"""Jobs that are bound to each other in a table: by sessions, and as components of one job.
 
-In a log, jobs come when they came, however long those before them had to wait: with a better scheduler users would
-have come earlier, with a worse one later. With this filter a job that follows another comes so long after the end of
-that job as it did in the log. Its ``submit_s`` is then that of the first of its session; ``eligible_s`` of the results
-says when it came.
+*Sessions.* With the filter ``sessions`` jobs come when the one before them has ended (a closed loop). In a log, jobs
+come when they came, however long those before them had to wait: with a better scheduler users would have come earlier,
+with a worse one later. With this filter a job that follows another comes so long after the end of that job as it did in
+the log. Its ``submit_s`` is then that of the first of its session; ``eligible_s`` of the results says when it came.
 
-Heterogeneous jobs: rows of a table that are components of one job, which start and end together.
-
-Their column ``het`` says the same, and they are submitted at the same time: of one number at two times, as numbers are
-used again, are two jobs. Where a table has one component of a job alone, that is a job by itself.
+*Heterogeneous jobs* are rows of a table that are components of one job, which start and end together. Their column
+``het`` says the same, and they are submitted at the same time: of one number at two times, as numbers are used again,
+are two jobs. Where a table has one component of a job alone, that is a job by itself.
 
 References
 ----------

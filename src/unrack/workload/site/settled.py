@@ -1,6 +1,6 @@
 """A cluster and jobs made ready for each other: what jobs say in words becomes numbers that the cluster knows.
 
-What jobs say that a site cannot mean: words of which it knows not a single one.
+Words of a job that a site cannot mean, as it knows not a single one of them, are told.
 """
 
 from __future__ import annotations

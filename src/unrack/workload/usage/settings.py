@@ -1,8 +1,8 @@
 """The filters ``usage`` and ``overestimate`` as study files write them: checked values, and what they do.
 
-Jobs that ask for more memory than they use: what they use stays, and a job without a curve that asks for more gets a
-constant one, at what it asked for before. The share of each is carried along in the column ``overestimate``, 0.6 for
-60 % more than it used to ask.
+``overestimate`` makes jobs ask for more memory than they use: what they use stays, and a job without a curve that asks
+for more gets a constant one, at what it asked for before. The share of each is carried along in the column
+``overestimate``, 0.6 for 60 % more than it used to ask.
 
 References
 ----------

@@ -1,6 +1,6 @@
 """What a plan is made of: how nodes are grouped, what jobs ask, and the columns that its kernel reads and writes.
 
-Room for a plan: its columns as they are at first, and larger ones.
+Columns have room for more than is there, and are replaced by larger ones once it is used up.
 """
 
 from __future__ import annotations

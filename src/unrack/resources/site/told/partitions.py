@@ -1,6 +1,6 @@
-"""Tables of partitions and accounts: what they had of the cluster, and how their jobs waited.
+"""Tables of partitions, accounts and queues: what they had of the cluster, and how their jobs waited.
 
-The tables of queues: how their jobs waited, and what each used of its quotas, borrowed and lent.
+A queue's says what it used of its quotas, borrowed and lent.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Workloads drawn from models of batch systems: jobs, their memory and applications, and when they arrive.
 
-The Lublin-Feitelson model of rigid batch jobs.
-
-Sizes are two-stage uniform in log2, with shares of serial jobs and of powers of two; the logarithm of the run time is
-hyper-gamma, and the larger the job, the likelier it is of the long kind; the logarithm of the gap between arrivals in
-the rush hours is gamma, and a gamma curve over the day says how busy the other half-hours are.
+Here is the model of rigid batch jobs by Lublin and Feitelson. Sizes are two-stage uniform in log2, with shares of
+serial jobs and of powers of two; the logarithm of the run time is hyper-gamma, and the larger the job, the likelier it
+is of the long kind; the logarithm of the gap between arrivals in the rush hours is gamma, and a gamma curve over the
+day says how busy the other half-hours are.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""A comprehensive model of a batch workload, in the shape of Cirne and Berman's.
+"""A comprehensive model of a batch workload, in the shape of Cirne and Berman's (``model = "cirne"``).
 
 Arrivals follow the hour and the weekday; sizes are uniform-log piece by piece, with a share of powers of two; users ask
 for a time, and the run is the time asked for × the accuracy of the request. Jobs complete, fail or are cancelled, and
@@ -7,8 +7,6 @@ on both, by ranks (below).
 
 The constants of the original are not published in what this was made from. Parameters are fitted to a log
 (:mod:`unrack.workload.generate.batch.fit`); those of three logs come with the package.
-
-What a study says of a workload drawn from a model of batch systems: ``generate = { model = "cirne", ... }``.
 
 References
 ----------

@@ -1,10 +1,9 @@
-"""What ``lstopo --of xml`` writes (hwloc 1 and 2): sockets, bridges, PCI devices, and NVLink bandwidths where known.
+"""Machines with GPUs from what their own tools print: ``lstopo --of xml`` and ``nvidia-smi topo -m``.
 
-A machine from what is known of pairs of devices: the words of ``nvidia-smi topo -m``.
-
-A tree is not printed by that tool, but it follows: devices that reach each other over one PCIe switch form a group,
-those groups that reach each other over several switches form larger ones, and so on up to the socket. The levels that
-occur are the levels of the tree, each a link of weight 1 above the one below.
+``lstopo`` (hwloc 1 and 2) writes sockets, bridges, PCI devices, and NVLink bandwidths where known. ``nvidia-smi`` has a
+word for each pair of devices. It prints no tree, but one follows: devices that reach each other over one PCIe switch
+form a group, those groups that reach each other over several switches form larger ones, and so on up to the socket. The
+levels that occur are the levels of the tree, each a link of weight 1 above the one below.
 """
 
 from __future__ import annotations
