@@ -37,10 +37,11 @@ QUESTIONS = (
     Question("servers_rejected", "share of servers refused"),
     Question("price_per_server_h", "price of a server for an hour"),
     Question("wait_s_mean", "mean wait", "shortest", "longest"),
+    Question("wait_s_max", "longest wait of any job", "shortest", "longest"),
     Question("bounded_slowdown_mean", "mean bounded slowdown"),
     Question("utilisation_cores", "core utilisation", "highest", "lowest", "high", "more"),
 )
-NOT_OF_SERVERS = ("bounded_slowdown_mean",)
+NOT_OF_SERVERS = ("bounded_slowdown_mean", "wait_s_max")
 """Metrics that the answer does not speak of where there are SLOs."""
 _SHARES = ("missed_deadlines", "slo_broken", "servers_rejected")
 
@@ -115,7 +116,7 @@ def _seeds(settings: Sequence[Setting]) -> list[Markup]:
 
 
 def _amount(question: Question, value: float) -> str:
-    if question.metric.endswith("_s_mean"):
+    if "_s_" in question.metric:
         return seconds_text(value)
     if question.metric.startswith(_SHARES):
         return f"{100 * value:.3g} %"
