@@ -62,15 +62,18 @@ help:
 env: $(VENV)/.made
 
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+# What builds the two is installed once, not for each of them in an environment of its own.
+EDITABLE := $(PIP) --no-build-isolation --editable
 
 $(VENV)/.demo: pyproject.toml papers/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 ..."; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "The venv module is missing: apt-get install python3-venv"; exit 1; }
-	$(PIP) --editable '.[figures]' --editable ./papers
+	$(PIP) hatchling editables
+	$(EDITABLE) '.[figures]' --editable ./papers
 	@touch $@
 
 $(VENV)/.made: $(VENV)/.demo
-	$(PIP) --editable '.[all,dev]' --editable ./papers
+	$(EDITABLE) '.[all,dev]' --editable ./papers
 	@touch $@
 
 demo: $(VENV)/.demo
@@ -103,7 +106,7 @@ slow-tests: env
 	$(BIN)/python -m pytest -n 2 --dist worksteal --tries all -m slow
 
 worker-tests: env
-	$(PIP) --editable '.[all,dev,dask,ray]' --editable ./papers
+	$(EDITABLE) '.[all,dev,dask,ray]' --editable ./papers
 	$(BIN)/python -m pytest tests/workers -m "slow or not slow"
 
 live: env
@@ -133,7 +136,7 @@ reproductions: env
 	for page in $(PAGES); do $(BIN)/unrack reproduce $$(echo $$page | tr , ' ') --out papers/docs/reproductions || exit 1; done
 
 docs-env: env
-	$(PIP) --editable '.[all,docs]' --editable ./papers
+	$(EDITABLE) '.[all,docs]' --editable ./papers
 
 notebooks:
 	$(BIN)/python tests/stories/notebook.py
@@ -153,7 +156,7 @@ gallery: env
 	$(BIN)/python docs/_site/make_gallery.py
 
 release: env
-	$(PIP) --editable '.[release]'
+	$(EDITABLE) '.[release]'
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m build --outdir dist papers
