@@ -28,6 +28,8 @@ from unrack.workload.job import JobTable, Workload, job_table
 
 SHARED = [one for one in POLICIES if "whole" not in one and not one.startswith("disaggregated")]
 TWO = {"nodes": [{"count": 2, "cores": 4, "memory": 8}]}
+S = 10**6
+CHECKPOINT = {"by": "partition", "mode": "checkpoint"}
 COURSE = {"name": "course", "nodes": ["0-1"], "cores": 3, "start": 100, "duration": 100}
 
 
@@ -218,3 +220,17 @@ def test_the_audit_finds_who_uses_cores_that_are_kept_for_others() -> None:
         kept = run(of(COURSE | {"start": start}), jobs, "easy").log.cluster
         wrong = [one for one in violations(Tables(kept, tables)) if "kept for others" in one.what]
         assert [one.at_us for one in wrong] == ([] if at is None else [at]), start
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "slurm(interval=7 s)"])
+def test_a_job_that_preempts_claims_its_cores_also_where_the_reservation_of_some_is_over(policy: str) -> None:
+    """Of those that may be stopped for it a policy is asked that begins then, and sees no window any more."""
+    jobs = {
+        "submit_us": np.array([20, 40]) * S, "work_us": np.array([50, 10]) * S, "tasks": np.array([2, 1]),
+    }  # fmt: skip
+    over = {"name": "r", "nodes": ["0"], "cores": 1, "start": 0, "duration": 10, "users": ["other"]}
+    partitions = [{"name": "low", "default": True}, {"name": "high", "tier": 2}]
+    cluster = of(over, {"nodes": [{"count": 1, "cores": 2}]}, partitions=partitions, preempt=CHECKPOINT)
+    found = run(cluster, jobs, policy, partition=["low", "high"])
+    unrack.audit(found)
+    assert found.jobs.sort("job")["end_s"].to_list() == [80.0, 50.0]

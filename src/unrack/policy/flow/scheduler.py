@@ -27,7 +27,16 @@ from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Trait
 from unrack.policy.flow.attempt import MOST_COST, Beyond, FlowAttempt, FlowTerms, attempted
 from unrack.policy.flow.costs import COSTS, CostModel, NetworkLoad, postpones
 from unrack.policy.flow.left import Left, Sort, Sorts, batch_of, hosts_of
-from unrack.policy.flow.notes import FlowNotes, RoundFate, lease_of, left_beside, moves, node_rows, plain_leases, promised
+from unrack.policy.flow.notes import (
+    FlowNotes,
+    RoundFate,
+    lease_of,
+    left_beside,
+    moves,
+    node_rows,
+    plain_leases,
+    promised,
+)
 from unrack.policy.flow.stories import counted, told, why
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, learns_of, reads_of
