@@ -1,13 +1,12 @@
 """Law 11, irrelevance: what is not scarce changes no schedule. Over all disciplines and resources.
 
-Each case is a small world twice: as it is, and with something of which there is plenty. Where the schedules differ, the
-case is marked as one that fails, with what differs today; a case that begins to hold has to lose its mark. Partitions
-are carried along with the jobs and decide nothing, so that there is no case of one.
+Each case is a small world twice: as it is, and with something of which there is plenty. Partitions are carried along
+with the jobs and decide nothing, so that there is no case of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -165,24 +164,15 @@ def difference(before: dict[Any, float], after: dict[Any, float]) -> str:
     return f"{len(wrong)} of {len(before)} starts differ; first job {job}, which starts at {at:g} s and now {later}"
 
 
-TODAY = {
-    "flow(interval=0)": "3 of 72 starts differ; first job 11 of world 5, which starts at 74 s and now at 75 s",
-    "flow(interval=0), drives": "8 of 72 starts differ; first job 14 of world 0, which starts at 74 s and now at 88 s",
-}
-"""What differs today where a job asks for more than nodes, which are then planned by name and in another way."""
+CASES = [
+    pytest.param(policy, unscarce, id=f"{policy}-{unscarce.__name__}")
+    for unscarce in UNSCARCE
+    for policy in (*DISCIPLINES, *LENDERS)
+]
+"""Every discipline beside everything of which there is plenty."""
 
 
-def cases() -> Iterator[Any]:
-    """Every discipline beside everything of which there is plenty."""
-    for unscarce in UNSCARCE:
-        for policy in (*DISCIPLINES, *LENDERS):
-            beside = policy if unscarce in MORE_THAN_NODES else ""
-            today = TODAY.get(f"{policy}, {unscarce.__name__}", TODAY.get(beside))
-            marks = () if today is None else (pytest.mark.xfail(strict=True, raises=AssertionError, reason=today),)
-            yield pytest.param(policy, unscarce, id=f"{policy}-{unscarce.__name__}", marks=marks)
-
-
-@pytest.mark.parametrize(("policy", "unscarce"), list(cases()))
+@pytest.mark.parametrize(("policy", "unscarce"), CASES)
 def test_what_is_not_scarce_changes_no_schedule(policy: str, unscarce: Callable[[World], World]) -> None:
     before = {(seed, job): at for seed in SEEDS for job, at in as_it_is(policy, seed).items()}
     after = {(seed, job): at for seed in SEEDS for job, at in starts(unscarce(plain(seed)), policy).items()}

@@ -154,3 +154,16 @@ def test_nor_which_sizes_malleable_jobs_have(worlds: range) -> None:
         world = World(world.cluster, world.jobs | {"extra": pl.DataFrame(sizes)})
         told = difference(starts(world, policy), starts(made(world), policy))
         assert not told, f"{policy}, {made.__name__}, world {seed}: {told}"
+
+
+@pytest.mark.parametrize(("policy", "node"), [("best-fit", 1), ("worst-fit", 2)])
+def test_a_job_with_drives_goes_where_one_without_does_of_nodes_with_equal_cores(policy: str, node: int) -> None:
+    """By memory: the tightest or the emptiest node of three."""
+    nodes = [{"count": 1, "cores": 2, "memory": memory} for memory in (4, 2, 8)]
+    one = np.ones(1, np.int64)
+    world = World({"nodes": nodes}, {"submit_us": 0 * one, "work_us": S * one, "tasks": one, "memory_mb": one})
+    found = []
+    for each in (world, drives(world)):
+        log = begun(Run(Cluster.from_dict(each.cluster), job_table(**each.jobs)), policy).run()
+        found.append(log.rows[0, 0])
+    assert found == [node, node]

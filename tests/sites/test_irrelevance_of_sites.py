@@ -76,7 +76,7 @@ def test_what_happens_on_an_island_resizes_no_job_elsewhere(worlds: Iterable[int
 def test_the_law_sees_a_plan_that_tells_all_nodes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted fault: a plan that knows of a window names nodes."""
 
-    def name_all(self: Plan, view: Any, _: Any) -> bool:
+    def name_all(self: Plan, view: Any, *_: Any) -> bool:
         fresh = len(view.cluster.places.windows) > 0 and not self.named.all()
         self.named = np.ones(len(self.named), np.int64) if fresh else self.named
         return fresh

@@ -28,6 +28,8 @@ from unrack.workload.job import JobTable, Workload, job_table
 
 SHARED = [one for one in POLICIES if "whole" not in one and not one.startswith("disaggregated")]
 TWO = {"nodes": [{"count": 2, "cores": 4, "memory": 8}]}
+S = 10**6
+CHECKPOINT = {"by": "partition", "mode": "checkpoint"}
 COURSE = {"name": "course", "nodes": ["0-1"], "cores": 3, "start": 100, "duration": 100}
 
 
@@ -119,8 +121,6 @@ def test_levels_stay_beside_kept_cores(policy: str, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("policy", SHARED)
 def test_cores_of_nodes_that_nobody_may_use_or_far_away_change_nothing(policy: str, seed: int) -> None:
-    if policy.startswith("flow") and seed == 1:
-        pytest.xfail("one network for all nodes: where reservations are, jobs of unlike length are no more one class")
     jobs = jobs_of(seed)
     more = {"nodes": [*NODES["nodes"], {"count": 1, "cores": 2, "memory": 4}]}
     parts = [{"name": "main", "nodes": ["0-3"]}, {"name": "other", "nodes": ["4"]}]
@@ -218,3 +218,63 @@ def test_the_audit_finds_who_uses_cores_that_are_kept_for_others() -> None:
         kept = run(of(COURSE | {"start": start}), jobs, "easy").log.cluster
         wrong = [one for one in violations(Tables(kept, tables)) if "kept for others" in one.what]
         assert [one.at_us for one in wrong] == ([] if at is None else [at]), start
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "slurm(interval=7 s)"])
+def test_a_job_that_preempts_claims_its_cores_also_where_the_reservation_of_some_is_over(policy: str) -> None:
+    """Of those that may be stopped for it a policy is asked that begins then, and sees no window any more."""
+    jobs = {
+        "submit_us": np.array([20, 40]) * S, "work_us": np.array([50, 10]) * S, "tasks": np.array([2, 1]),
+    }  # fmt: skip
+    over = {"name": "r", "nodes": ["0"], "cores": 1, "start": 0, "duration": 10, "users": ["other"]}
+    partitions = [{"name": "low", "default": True}, {"name": "high", "tier": 2}]
+    cluster = of(over, {"nodes": [{"count": 1, "cores": 2}]}, partitions=partitions, preempt=CHECKPOINT)
+    found = run(cluster, jobs, policy, partition=["low", "high"])
+    unrack.audit(found)
+    assert found.jobs.sort("job")["end_s"].to_list() == [80.0, 50.0]
+
+
+def single_cores(seed: int, kept: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Honest jobs of tasks of a core that come from 20 s on, and nodes of which a reservation keeps a core."""
+    random = np.random.default_rng([31, seed])
+    run = random.integers(1, 30, 24) * S
+    jobs = {
+        "submit_us": np.sort(random.integers(20, 80, 24)) * S, "tasks": random.integers(1, 5, 24),
+        "work_us": run, "request_us": run * random.integers(1, 3),
+    }  # fmt: skip
+    nodes = {"nodes": [{"count": int(random.integers(1, 3)), "cores": int(cores)} for cores in (2, 3)]}
+    last = sum(kind["count"] for kind in nodes["nodes"]) - 1
+    return jobs, of({"name": "r", "nodes": [f"0-{last}"], "cores": 1, "users": ["other"]} | kept, nodes)
+
+
+PLANS = ("conservative", "conservative(order=sjf)", "conservative(compress=ends)", "slurm(interval=7 s)")
+
+
+@pytest.mark.parametrize("policy", PLANS)
+def test_a_plan_goes_on_to_count_while_no_reservation_of_cores_can_be_met(policy: str) -> None:
+    for seed in range(8):
+        for kept in ({"start": "90 d", "duration": "1 d"}, {"start": 0, "duration": 15}):
+            jobs, cluster = single_cores(seed, kept)
+            assert starts(cluster, jobs, policy) == starts({"nodes": cluster["nodes"]}, jobs, policy), seed
+
+
+def test_no_promise_is_broken_when_a_plan_meets_one_and_tells_nodes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    decide, named, first = Plan.round, set[bool](), dict[int, int]()
+
+    def looking(self: Plan, view: Any, jobs: Any, *given: Any) -> Any:
+        found = decide(self, view, jobs, *given)
+        named.add(bool(self.named.all()))
+        for job in jobs.tolist():
+            if (at := self.reserved(job)) >= 0:
+                assert at <= first.setdefault(job, at), job
+        return found
+
+    monkeypatch.setattr(Plan, "round", looking)
+    for seed in range(12):
+        first.clear()
+        jobs, cluster = single_cores(seed, {"start": 40 + 10 * (seed % 5), "duration": 40})
+        found = run(cluster, jobs, "conservative")
+        unrack.audit(found)
+        at = found.jobs.sort("job")["start_s"].to_list()
+        assert all(round(at[job] * S) <= promise for job, promise in first.items()), seed
+    assert named == {False, True}

@@ -201,7 +201,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
                 fixed = fixed_at[1, job] - fixed_at[0, job] if wants[job] == 1 else 0
                 if at + min(free.shape[1], tasks) > out.shape[0] or walk[COUNT] == started.shape[1]:
                     return lacking(c, LOOK, STARTS)
-                at_most = c.kept_at.size if kept and c.kept_of[job] > 0 else 0
+                at_most = c.kept_at.size if c.kept_of[job] > 0 else 0
                 if claim + fixed + at_most > claims.shape[0]:
                     return lacking(c, LOOK, CLAIMED)
                 if wants[job] >= CHOICE:
@@ -214,15 +214,11 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
                             claims[claim + k, column] = c.fixed[fixed_at[0, job] + k, column]
                     if rule.fit == 0:
                         span = c.spans[c.set_of[job]]
-                        there = free
-                        if kept:
-                            there = beside_kept(job, now, now, count, free, RowSpan(out, 0, 0, c.fixed, 0, 0), 0, c)
+                        there = beside_kept(job, now, now, count, free, RowSpan(out, 0, 0, c.fixed, 0, 0), 0, c)
                         walk[FOUND] = first_fit(there, total, most, tasks, cores, mb, rule.whole, span, out, at)
                     else:
                         walk[FOUND] = place_job(free, total, tasks, cores, mb, rule.whole, rule.fit, out, at)
-                    walk[CLAIMS_FOUND] = claim + fixed
-                    if kept:
-                        walk[CLAIMS_FOUND] = claim_cores(job, c.out, at, walk[FOUND], claim + fixed, c)
+                    walk[CLAIMS_FOUND] = claim_cores(job, c.out, at, walk[FOUND], claim + fixed, c)
         if stage == PLACED:
             if walk[FOUND] < 0:
                 if walk[FOUND] != ASIDE and behind < 0 and walk[HEADS] == heads.shape[0]:

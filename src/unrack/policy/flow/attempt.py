@@ -20,7 +20,7 @@ from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.policy.around import UNIT
 from unrack.policy.flow.assignment import Assignment, Sides, assign
-from unrack.policy.flow.costs import CostModel, NetworkLoad, Phase, load_at, postpones
+from unrack.policy.flow.costs import CostModel, Costs, NetworkLoad, Phase, load_at, postpones
 from unrack.policy.flow.left import MOST, Left, Sort, Sorts
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.contract import MemoryRule
@@ -55,18 +55,21 @@ class Solved(NamedTuple):
     """A phase after its network was solved, for explanations."""
 
     phase: Phase
+    alike: Ints  # int64[sorts]: which sort stands for each in the network
     classes: Classes
     sides: Sides
     assignment: Assignment
 
 
-def solved(terms: FlowTerms, phase: Phase, classes: Classes, room: Ints, force: bool, move: float) -> Solved:
+def solved(
+    terms: FlowTerms, phase: Phase, costs: Costs, alike: Ints, classes: Classes, room: Ints, force: bool, move: float
+) -> Solved:
     """Assign the sub-tasks of a phase to its hosts.
 
-    ``room``: int64[hosts], how many sub-tasks each host could take in all; ``force``: whether waiting costs more than
-    any placement; ``move``: what it costs to have a sub-task of a running job elsewhere than where it is.
+    ``alike``: of :func:`stand_ins`; ``room``: int64[hosts], how many sub-tasks each host could take in all; ``force``:
+    whether waiting costs more than any placement; ``move``: what it costs to have a sub-task of a running job elsewhere
+    than where it is.
     """
-    costs = terms.cost(phase)
     supplied = np.bincount(classes.row, classes.supply, len(phase.sorts)).astype(np.int64)
     room = np.minimum(room, supplied.sum())
     most = np.minimum(phase.fits, np.minimum(room[None], supplied[:, None]))
@@ -83,7 +86,25 @@ def solved(terms: FlowTerms, phase: Phase, classes: Classes, room: Ints, force: 
         classes.supply, classes.row, waiting, np.where(may, most, 0), whole(place + move), room,
         np.concatenate(preferred), None if phase.chosen else most,
     )  # fmt: skip
-    return Solved(phase, classes, sides, assign(sides, terms.solver))
+    return Solved(phase, alike, classes, sides, assign(sides, terms.solver))
+
+
+def stand_ins(phase: Phase, costs: Costs, ample: Ints) -> Ints:
+    """int64[sorts]: the first sort that is the same to the network, so that what no job lacks divides no sort.
+
+    Those are that ask for as many cores and MB, cost as much, and find room for as many as others that ask for no more
+    (``ample``: int64[sorts, hosts]), wherever they find any.
+    """
+    found = np.arange(len(phase.sorts))
+    asks = np.array([(sort.cores, sort.mb) for sort in phase.sorts], np.int64).T
+    own, _ = numbered(np.concatenate([asks, costs.waiting[None], costs.preferred[None]]))
+    first: dict[tuple[int, bytes, bytes], int] = {}
+    for row in np.flatnonzero(np.bincount(own)[own] > 1).tolist():
+        fits = phase.fits[row]
+        if ((fits == 0) | (fits == ample[row])).all():
+            place = np.where(fits > 0, costs.place[row], 0.0)
+            found[row] = first.setdefault((int(own[row]), fits.tobytes(), place.tobytes()), row)
+    return found
 
 
 def arcs_to(host: Ints, room: Ints, cost: Floats) -> Ints:
@@ -166,7 +187,8 @@ def attempted(
     none = np.full(len(sub_job), -1, np.int64)
     wants = Wants(row[sub_job], rounds[sub_job], none, none if held is None else held.nodes)
     move = 0.0 if held is None else held.move
-    at = _assigned(found, terms, phase, sub_job, wants, fits.max(axis=0), move)
+    ample = np.stack([left.tasks_on(sort.cores, sort.mb * terms.local) for sort in every])
+    at = _assigned(found, terms, phase, sub_job, wants, fits.max(axis=0), move, ample)
     found.tasks = Tasks(sub_job, at)
     np.maximum.at(found.lost, sub_job[at < 0], 0)
     for kind, hosts in left.hosts.items():
@@ -194,7 +216,8 @@ def _devices(
     row, first = numbered(np.stack([kinds[unit_job], late[unit_job], hosts.reach[unit_node], np.repeat(away, count)]))
     every = [sorts.every[one] for one in kinds[unit_job[first]].tolist()]
     near = hosts.patterns[hosts.reach[unit_node[first]]]
-    fits = np.minimum(np.where(near, free, 0), network.room_at(left, every, hosts))
+    ample = np.where(near, free, 0)
+    fits = np.minimum(ample, network.room_at(left, every, hosts))
     fits *= np.repeat(away, count)[first][:, None]
     slowdown, home = network.elsewhere(left.view, every, hosts)
     load = load_at(network.load(left.view), hosts.home)
@@ -209,7 +232,7 @@ def _devices(
         same = np.repeat(held.nodes[tasks] == node, count)
         stay[same] = held.hosts[kind][same]
     wants = Wants(row, rounds[unit_job], local, stay)
-    at = _assigned(found, terms, phase, unit_job, wants, free, 0.0 if held is None else held.move)
+    at = _assigned(found, terms, phase, unit_job, wants, free, 0.0 if held is None else held.move, ample)
     np.maximum.at(found.lost, unit_job[at < 0], len(found.phases) - 1)
     first_unit = np.cumsum(count) - count
     own = np.where(local >= 0, free[np.maximum(local, 0)], 0)[first_unit]
@@ -230,13 +253,16 @@ class Wants(NamedTuple):
 
 
 def _assigned(
-    found: FlowAttempt, terms: FlowTerms, phase: Phase, job: Ints, wants: Wants, room: Ints, move: float
+    found: FlowAttempt, terms: FlowTerms, phase: Phase, job: Ints, wants: Wants, room: Ints, move: float, ample: Ints
 ) -> Ints:
     """int64[sub-tasks]: the host of each, -1: none; ``job``: the job of each, by its place in the attempt."""
+    costs = terms.cost(phase)
+    alike = stand_ins(phase, costs, ample)
+    wants = wants._replace(row=alike[wants.row])
     of, first = numbered(np.stack(wants))
     row, rounds, at, stay = (column[first] for column in wants)
     classes = Classes(np.bincount(of).astype(np.int64), row, rounds, at, stay)
-    one = solved(terms, phase, classes, np.minimum(room, MOST), found.force, move)
+    one = solved(terms, phase, costs, alike, classes, np.minimum(room, MOST), found.force, move)
     found.phases.append(one)
     owner, host = one.assignment.owner, one.assignment.host
     order = np.argsort(of, kind="stable")
@@ -337,14 +363,17 @@ class Beyond:
         return min((time for time in found if time is not None), default=None)
 
     def lease(
-        self, view: View, left: Left, job: int, sort: Sort, nodes: list[int] | None, now: int, decided: list[Lease]
-    ) -> Lease | None:
+        self, view: View, left: Left, job: int, sort: Sort, given: tuple[list[int], Ints | None] | None, now: int,
+        decided: list[Lease],
+    ) -> Lease | None:  # fmt: skip
         """A lease, taken out of what is left; ``None``: there is none.
 
         Parameters
         ----------
-        nodes
-            Where its tasks are to be; ``None``: anywhere. A rule for GPUs chooses among all nodes.
+        given
+            The node of each of its tasks, and rows of these if there is room (int64[rows, 5]), on which all tasks stay
+            if they find what else they ask there; ``None``: they may be anywhere. A rule for GPUs chooses among all
+            nodes.
         decided
             The leases of this round so far.
         """
@@ -354,10 +383,15 @@ class Beyond:
             self.draft.start(lease)
         self.done = len(decided)
         mixed, notes = self.placing(view, job, sort)
-        if nodes is not None and notes is self.general[1]:
+        found = None
+        if given is not None and notes is self.general[1]:
+            nodes, rows = given
             self.inside.nodes = np.zeros(len(left.cores), np.bool_)
             self.inside.nodes[nodes] = True
-        found = mixed.find(self.draft.view, notes, job, now)
+            if rows is not None:
+                found = mixed.on(self.draft.view, notes, job, now, Lease(job, rows))
+        if found is None:
+            found = mixed.find(self.draft.view, notes, job, now)
         self.inside.nodes = None
         if found is None or not left.holds(found):
             return None

@@ -234,15 +234,7 @@ class Left:
         """
         if (known := self.known.get(sort)) is not None:
             return known
-        found = np.where(self.cores >= 0, MOST, 0)
-        if sort.cores:
-            found = np.minimum(found, np.maximum(self.cores, 0) // sort.cores)
-        if sort.mb and local:
-            found = np.minimum(found, self.mb // sort.mb)
-        if self.whole:
-            total = self.view.total
-            fits = total[0] // max(sort.cores, 1) if sort.cores else np.full(len(found), MOST)
-            found = np.where(found > 0, np.minimum(fits, found), 0)
+        found = self.tasks_on(sort.cores, sort.mb * local)
         for kind, count in (sort.devices or {}).items():
             near = self.near(kind)
             found = np.minimum(found, near // count if self.hosts[kind].built_in else MOST * (near >= count))
@@ -256,6 +248,15 @@ class Left:
             open_nodes = open_nodes & (kept_from(self.view, sort.job, self.claims) is None)
         found = np.minimum(np.where(open_nodes, found, 0), MOST)
         self.known[sort] = found
+        return found
+
+    def tasks_on(self, cores: int, mb: int) -> Ints:
+        """int64[nodes]: how many tasks of so many cores and MB each node could take that ask for nothing else."""
+        found = np.where(self.cores >= 0, MOST, 0)
+        if cores:
+            found = np.minimum(found, np.maximum(self.cores, 0) // cores)
+        if mb:
+            found = np.minimum(found, self.mb // mb)
         return found
 
     def take(self, lease: Lease) -> None:

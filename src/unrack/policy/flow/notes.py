@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unrack.jit import compiled
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.lease import CORES, LOCAL_MB, NODES, TASKS, Lease, Share, attached, nodes_of
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease, Share, attached, nodes_of
 from unrack.policy.around import RoundCount
 from unrack.policy.contract import Decision, Requeue, Start
 from unrack.policy.flow.attempt import Beyond, FlowAttempt, FlowTerms, RunningSubTasks, attempted
@@ -143,22 +144,34 @@ def plain_leases(left: Left, sorts: list[Sort], jobs: Ints, of: Ints, task_job: 
     rows = np.stack([node, np.ones_like(node), tasks, cores[of_job] * tasks, mb[of_job] * tasks], axis=1)
     if left.whole:
         rows[:, CORES] = left.view.total[0, node]
-    order = np.lexsort((of_job, node))
-    starts = np.searchsorted(node[order], node[order])
-    enough = np.ones(len(rows), np.bool_)
-    for column, free in ((CORES, left.cores), (LOCAL_MB, left.mb)):
-        running = np.cumsum(rows[order, column])
-        before = running[starts] - rows[order[starts], column]
-        enough[order] &= running - before <= np.maximum(free[node[order]], 0)
-    whole = np.bincount(of_job, ~enough, len(jobs)) == 0
-    bounds = np.searchsorted(of_job, np.arange(len(jobs) + 1)).tolist()
-    keep = whole[of_job]
-    np.subtract.at(left.cores, node[keep], rows[keep, CORES])
-    np.subtract.at(left.mb, node[keep], rows[keep, LOCAL_MB])
-    if left.whole:
-        left.cores[node[keep]] = -1
+    bounds = np.searchsorted(of_job, np.arange(len(jobs) + 1))
+    whole = taken_in_order(left.cores, left.mb, rows, bounds, left.whole)
+    ends = bounds.tolist()
     numbers = jobs.tolist()
-    return [Lease(numbers[i], rows[bounds[i] : bounds[i + 1]]) for i in np.flatnonzero(whole).tolist()]
+    return [Lease(numbers[i], rows[ends[i] : ends[i + 1]]) for i in np.flatnonzero(whole).tolist()]
+
+
+@compiled
+def taken_in_order(cores: Ints, mb: Ints, rows: Ints, bounds: Ints, whole: bool) -> Bools:
+    """bool[jobs]: those for which there is enough beside the ones before them, which is taken (int64[nodes] each).
+
+    Examples
+    --------
+    >>> rows = np.array([[0, 1, 1, 3, 0], [0, 1, 1, 2, 0], [0, 1, 1, 1, 0]])
+    >>> taken_in_order(np.array([4]), np.array([0]), rows, np.arange(4), False).tolist()
+    [True, False, True]
+    """
+    found = np.ones(len(bounds) - 1, np.bool_)
+    for job in range(len(found)):
+        for row in range(bounds[job], bounds[job + 1]):
+            node = rows[row, FIRST]
+            if rows[row, CORES] > max(cores[node], 0) or rows[row, LOCAL_MB] > mb[node]:
+                found[job] = False
+        for row in range(bounds[job], bounds[job + 1] if found[job] else bounds[job]):
+            node = rows[row, FIRST]
+            cores[node] = -1 if whole else cores[node] - rows[row, CORES]
+            mb[node] -= rows[row, LOCAL_MB]
+    return found
 
 
 class Promise(NamedTuple):

@@ -27,7 +27,16 @@ from unrack.policy.contract import EVERYTHING, Decision, Estimates, Start, Trait
 from unrack.policy.flow.attempt import MOST_COST, Beyond, FlowAttempt, FlowTerms, attempted
 from unrack.policy.flow.costs import COSTS, CostModel, NetworkLoad, postpones
 from unrack.policy.flow.left import Left, Sort, Sorts, batch_of, hosts_of
-from unrack.policy.flow.notes import FlowNotes, RoundFate, lease_of, left_beside, moves, plain_leases, promised
+from unrack.policy.flow.notes import (
+    FlowNotes,
+    RoundFate,
+    lease_of,
+    left_beside,
+    moves,
+    node_rows,
+    plain_leases,
+    promised,
+)
 from unrack.policy.flow.stories import counted, told, why
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, learns_of, reads_of
@@ -177,6 +186,7 @@ class FlowRound:
         self.open_nodes = notes.beyond.open_nodes(view)
         self.left = Left.of(view, notes.hosts, flow.nodes == "whole", self.open_nodes, now)
         self.leases: list[Lease] = []
+        self.full = set[int]()  # jobs for which nodes were too full, in the last attempt
 
     def run(self) -> list[Decision]:
         """The decisions."""
@@ -274,7 +284,7 @@ class FlowRound:
         """Place jobs in batches; which are left, and whether gangs among them came apart.
 
         A sort of which one has no place is not tried again: nothing is given back meanwhile, but what gangs would have
-        held.
+        held. Nor are sorts that ask for as much of the same nodes, if it was these that were too full.
         """
         fate, of, apart = self.notes.fate, self.notes.sorts.of, False
         closed = np.zeros(len(self.notes.sorts.every), np.bool_)
@@ -291,16 +301,25 @@ class FlowRound:
             fate[can[~fits]] = RoundFate.TOO_MUCH
             if not len(batch):
                 break
+            alike = {kind: self._alike(kind) for kind in np.unique(of[can]).tolist()}
             done = np.isin(batch, self._attempt(batch))
             rest = rest[~np.isin(rest, batch[done])]
             if done.all():
                 break
             closed[of[batch[~done]]] = True
+            full = {alike[kind] for kind in of[sorted(self.full)].tolist()}
+            closed[[kind for kind, own in alike.items() if own in full]] = True
             apart = apart or self._came_apart(batch[~done])
         return rest, apart
 
     def _fits(self, kind: int) -> bool:
         return bool(self.left.fits(self.notes.sorts.every[kind], self.open_nodes, self.flow.terms.local).any())
+
+    def _alike(self, kind: int) -> tuple[int, int, int, bytes]:
+        """What the nodes know of a sort."""
+        sort = self.notes.sorts.every[kind]
+        fits = self.left.fits(sort, self.open_nodes, self.flow.terms.local)
+        return sort.tasks, sort.cores, sort.mb, fits.tobytes()
 
     def _came_apart(self, jobs: Ints) -> bool:
         """Whether one of these jobs of the last attempt would have held something that is free again."""
@@ -320,13 +339,15 @@ class FlowRound:
         kinds = np.unique(of).tolist()
         simple = np.zeros(len(sorts.every), np.bool_)
         simple[kinds] = [self._on_nodes_alone(sorts.every[kind]) for kind in kinds]
-        placed = found.lost < 0
-        for at in np.flatnonzero(placed & ~simple[of]).tolist():
-            first, last = np.searchsorted(found.tasks.job, (at, at + 1)).tolist()
-            self._lease(found, sorts.every[int(of[at])], at, found.tasks.node[first:last].tolist())
-        plain = np.flatnonzero(placed & simple[of])
-        if len(plain):
-            self._plain(found, plain)
+        self.full = set(jobs[found.lost == 0].tolist())
+        placed = np.flatnonzero(found.lost < 0)
+        ends = np.searchsorted(found.tasks.job, np.arange(len(jobs) + 1)).tolist()
+        for run in np.split(placed, np.flatnonzero(np.diff(simple[of[placed]])) + 1):  # in the order of the jobs
+            if len(run) and simple[of[run[0]]]:
+                self._plain(found, run, slice(ends[run[0]], ends[run[-1] + 1]))
+                continue
+            for at in run.tolist():
+                self._lease(found, sorts.every[int(of[at])], at, found.tasks.node[ends[at] : ends[at + 1]].tolist())
         return [lease.job for lease in self.leases[before:]]
 
     def _on_nodes_alone(self, sort: Sort) -> bool:
@@ -335,9 +356,11 @@ class FlowRound:
 
     def _lease(self, found: FlowAttempt, sort: Sort, at: int, nodes: list[int]) -> None:
         """Give one job what the networks say, if it can be held together."""
-        job, beyond = int(found.jobs[at]), self.notes.beyond
+        job, beyond, rows = int(found.jobs[at]), self.notes.beyond, node_rows(self.left, sort, nodes)
+        if rows is None:
+            self.full.add(job)
         if beyond.needed(self.view, job, sort):
-            lease = beyond.lease(self.view, self.left, job, sort, nodes, self.now, self.leases)
+            lease = beyond.lease(self.view, self.left, job, sort, (nodes, rows), self.now, self.leases)
         else:
             hosts = {kind: by_job.get(at, []) for kind, by_job in found.hosts.items()}
             lease = lease_of(self.left, sort, job, nodes, hosts)
@@ -346,17 +369,19 @@ class FlowRound:
         else:
             self.leases.append(lease)
 
-    def _plain(self, found: FlowAttempt, at: Ints) -> None:
-        """The same for jobs that ask for nodes alone, all at once."""
-        sorts = self.notes.sorts
-        jobs, mine = found.jobs[at], np.isin(found.tasks.job, at)
-        task_job = np.searchsorted(at, found.tasks.job[mine])
+    def _plain(self, found: FlowAttempt, at: Ints, tasks: slice) -> None:
+        """The same for jobs that ask for nodes alone, all at once; ``tasks``: where theirs are, beside others'."""
+        sorts, (of_task, node) = self.notes.sorts, found.tasks
+        jobs, mine = found.jobs[at], np.isin(of_task[tasks], at)
+        task_job = np.searchsorted(at, of_task[tasks][mine])
         every, of = np.unique(sorts.of[jobs], return_inverse=True)
         own = [sorts.every[sort] for sort in every.tolist()]
-        leases = plain_leases(self.left, own, jobs, of.ravel(), task_job, found.tasks.node[mine])
+        leases = plain_leases(self.left, own, jobs, of.ravel(), task_job, node[tasks][mine])
         self.leases += leases
         if len(leases) < len(at):
-            self.notes.fate[jobs[~np.isin(jobs, [lease.job for lease in leases])]] = RoundFate.APART
+            full = jobs[~np.isin(jobs, [lease.job for lease in leases])]
+            self.notes.fate[full] = RoundFate.APART
+            self.full.update(full.tolist())
 
     def _note_applications(self) -> None:
         ran, sorts = self.notes.network.ran, self.notes.sorts

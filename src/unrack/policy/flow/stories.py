@@ -315,22 +315,32 @@ def _classes(
 ) -> tuple[SubtaskClass, ...]:
     classes, phase, found = solved.classes, solved.phase, []
     for one in range(len(classes.supply)):
-        sort = phase.sorts[int(classes.row[one])]
+        row = int(classes.row[one])
         jobs = attempt.jobs[np.unique(members.job[members.of == one])].tolist()
         at = int(classes.at[one])
-        asks = _asks(notes, solved, int(classes.row[one]))
+        asks, apps = _asks(notes, solved, row), [view.job(sort.job).app or "" for sort in _of(solved, row)]
         found.append(
             SubtaskClass(
-                f"c{one}", int(classes.supply[one]), view.job(sort.job).app or asks, asks, int(classes.rounds[one]),
+                f"c{one}", int(classes.supply[one]), _either(apps) or asks, asks, int(classes.rounds[one]),
                 host_name(view, notes, phase, at) if at >= 0 else "", tuple(str(view.job(job).id) for job in jobs),
             )
         )  # fmt: skip
     return tuple(found)
 
 
+def _of(solved: Solved, row: int) -> list[Sort]:
+    """The sorts for which one stands."""
+    return [solved.phase.sorts[one] for one in np.flatnonzero(solved.alike == row).tolist()]
+
+
+def _either(words: list[str]) -> str:
+    return " or ".join(dict.fromkeys(word for word in words if word))
+
+
 def _asks(notes: FlowNotes, solved: Solved, row: int) -> str:
-    phase = solved.phase
-    return task_text(notes, phase.sorts[row]) if phase.group == ON_NODES else f"1 {phase.group}"
+    if solved.phase.group != ON_NODES:
+        return f"1 {solved.phase.group}"
+    return _either([task_text(notes, sort) for sort in _of(solved, row)])
 
 
 def _sort_words(notes: FlowNotes, solved: Solved, row: int) -> str:
@@ -339,7 +349,7 @@ def _sort_words(notes: FlowNotes, solved: Solved, row: int) -> str:
     if phase.group == ON_NODES:
         return words
     reached = int((phase.fits[row] > 0).sum())
-    return f"{words} for {asked_text(phase.sorts[row])}; {reached} hosts in reach"
+    return f"{words} for {_either([asked_text(sort) for sort in _of(solved, row)])}; {reached} hosts in reach"
 
 
 def _group(view: View, notes: FlowNotes, solved: Solved, group: int, name: str) -> HostGroup:

@@ -225,9 +225,9 @@ def simple(
             if rule == FIRST_FIT or seen == wanted:
                 best = node
                 break
-            if (rule == BEST_FIT and (best < 0 or free[CPU, node] < free[CPU, best])) or (
-                rule == WORST_FIT and (best < 0 or free[CPU, node] > free[CPU, best])
-            ):
+            cores_more, mb_more = free[CPU, node] - free[CPU, best], free[MEM, node] - free[MEM, best]
+            more = cores_more if cores_more != 0 else mb_more
+            if best < 0 or (rule == BEST_FIT and more < 0) or (rule == WORST_FIT and more > 0):
                 best = node
             seen += 1
         if rule == RANDOM_FIT and turn == 0:

@@ -60,7 +60,7 @@ class Grouped(Passes):
         apart = self.chosen or (self.rule.whole and view.columns.suspended)  # those have memory of idle nodes
         apart = apart or self.columns.cursor[SEARCHES]  # of each it is looked at who is on it
         self.place, self.judged, self.named = place, 0, np.full(view.total.shape[1], int(bool(apart)))
-        self._name(view, view.queue)
+        self._name(view, view.queue, 0)
         self.marks, masks, needed = self._marks(view, view.queue, 0)
         self._divide(view, masks, needed)
 
@@ -73,7 +73,7 @@ class Grouped(Passes):
         before, one = self.named, len(view.columns.open_to) == 1 and not len(self.columns.windows)
         if self.rule.grain == Grain.NODES:
             return jobs
-        fresh = self._name(view, jobs)
+        fresh = self._name(view, jobs, reach_us)
         if one and not fresh and self.marks is not None:
             return jobs
         if fresh or self.marks is None:
@@ -116,14 +116,14 @@ class Grouped(Passes):
         c.start[reserved[hit]] = -1
         return reserved[~hit], jobs
 
-    def _name(self, view: View, jobs: Ints) -> bool:
+    def _name(self, view: View, jobs: Ints, reach_us: int) -> bool:
         """Note the nodes that are told apart by name; whether there are others than before.
 
-        Those of jobs that ask for more than a core a task; and of these ``jobs`` all of each that may use one of them:
-        it matters to others which it takes.
+        Those of jobs that ask for more than a core a task; all, if these ``jobs`` may meet a window that keeps some
+        cores of nodes; and of these all of each that may use one of them: it matters to others which it takes.
         """
         first, self.judged, columns = self.judged, view.jobs, view.columns
-        asks, claims = columns.asks[:, first : view.jobs], self.columns.kept_of[first : view.jobs].any()
+        asks, claims = columns.asks[:, first : view.jobs], self._meets_kept_cores(view, jobs, reach_us)
         unlike = (asks[ASKED_CORES] != 1) | (asks[ASKED_MB] != 0)
         if self.rule.whole or not (unlike.any() or claims or self.named.any()):
             return False
@@ -135,16 +135,28 @@ class Grouped(Passes):
         self.named = named.astype(np.int64)
         return bool((named > before).any())
 
+    def _meets_kept_cores(self, view: View, jobs: Ints, reach_us: int) -> bool:
+        c = self.columns
+        if not (len(c.kept) and c.kept_of[jobs].any()):
+            return False
+        own = np.abs(view.columns.set_owner[c.set_of[jobs]])
+        met = (c.kept[:, OPENS_US] < self._reach(view, jobs, reach_us)) & (c.kept[:, CLOSES_US] > view.now)
+        return bool(met.any() or own.any())
+
+    def _reach(self, view: View, jobs: Ints, reach_us: int) -> int:
+        """Until when these jobs may run, as reserved, µs."""
+        start = self.columns.start[jobs]
+        ends = np.where(start >= 0, start + np.maximum(1, self.columns.asks[ASKED_US, jobs]), 0)
+        return max(reach_us, int(ends.max(initial=0)), view.now + 1)
+
     def _marks(self, view: View, jobs: Ints, reach_us: int) -> tuple[tuple[bytes, bytes], Masks, Any]:
         """What divides the nodes: in short; each set and each window of these; bool[windows]: which these are."""
         c, columns = self.columns, view.columns
         sets, windows = np.flatnonzero(np.bincount(columns.set_of[jobs])), c.windows
         needed = np.zeros(len(windows), np.bool_)
         if len(windows):
-            start, own = c.start[jobs], np.abs(columns.set_owner[sets])
-            ends = np.where(start >= 0, start + np.maximum(1, c.asks[ASKED_US, jobs]), 0)
-            reach_us = max(reach_us, int(ends.max(initial=0)), view.now + 1)
-            met = (windows[:, OPENS_US] < reach_us) | np.isin(windows[:, OWNER], own[own > 0])
+            own = np.abs(columns.set_owner[sets])
+            met = (windows[:, OPENS_US] < self._reach(view, jobs, reach_us)) | np.isin(windows[:, OWNER], own[own > 0])
             needed = met & (windows[:, CLOSES_US] > view.now) & (windows[:, LAST_OF] > windows[:, FIRST_OF])
         marks = sets.tobytes(), needed.tobytes()
         if marks == self.marks:
@@ -206,7 +218,8 @@ class Grouped(Passes):
             window[LAST_GROUP] = len(rows)
         self.replace(windows=windows, window_groups=np.array(rows, np.int64).reshape(-1, 5))
         beyond = ~needed & (windows[:, LAST_OF] > windows[:, FIRST_OF]) & (windows[:, CLOSES_US] > now)
-        c.cursor[REACH] = windows[beyond, OPENS_US].min(initial=NEVER_US)
+        later = c.kept[(c.kept[:, CLOSES_US] > now) & (self.rule.grain != Grain.NODES), OPENS_US]
+        c.cursor[REACH] = min(windows[beyond, OPENS_US].min(initial=NEVER_US), later.min(initial=NEVER_US))
 
     def look_at_sets(self, view: View) -> None:
         """Take over which nodes jobs may use, and when; the groups stay until jobs wait that divide them."""

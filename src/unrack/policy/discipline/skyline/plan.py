@@ -9,7 +9,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown, grown_rows
-from unrack.ledger.lease import LENDER, Lease
+from unrack.ledger.lease import CORES, LENDER, NODES, Lease
 from unrack.ledger.memory_use import as_rows, from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.queue_pass import Chooser
@@ -58,7 +58,7 @@ from unrack.policy.discipline.skyline.kept import carry_levels, keep_levels
 from unrack.policy.discipline.skyline.shifts import Shifted
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.policy.placement.alone import Alone
-from unrack.resources.places import NO_CLAIMS
+from unrack.resources.places import NO_CLAIMS, PLACE
 from unrack.units import NEVER_US
 from unrack.view import AssumedRun, DeviceLine, Draft, View
 from unrack.workload.job import ESTIMATE
@@ -82,6 +82,9 @@ class Plan(Grouped):
 
     def completed(self, starts: list[Start], now: int, choices: Chooser) -> list[Start]:
         """The starts with what is ample on their nodes; a job that finds too little after all is looked at again."""
+        kept = self.columns.kept_of
+        if len(self.columns.kept_at):
+            starts = [one._replace(lease=self._with_cores(one.lease)) if kept[one.lease.job] else one for one in starts]
         if not (self.ample and any(start.lease.job in self.ample for start in starts)):
             return starts
         made, found = choices(now, False), list[Start]()
@@ -96,6 +99,16 @@ class Plan(Grouped):
             draft.start(lease)
             found.append(start._replace(lease=lease, rule=rule))
         return found
+
+    def _with_cores(self, lease: Lease) -> Lease:
+        """With the cores that a job claims of its nodes, as a reservation that counts says none."""
+        c, nodes = self.columns, lease.nodes
+        cores = np.repeat(lease.rows[:, CORES], lease.rows[:, NODES])
+        places = [c.kept_at[row, nodes] for row in range(len(c.kept_at)) if c.kept_of[lease.job] >> row & 1]
+        wanted = np.concatenate([np.stack([own, cores], axis=1)[own >= 0] for own in places])
+        lacks = wanted[~np.isin(wanted[:, PLACE], lease.claims[:, PLACE])]
+        claims = np.concatenate([lease.claims, lacks])
+        return lease._replace(claims=claims[claims[:, PLACE].argsort()]) if len(lacks) else lease
 
     def _round(self, view: View, jobs: Ints, now: int, running: int, what: PlanRound, choices: Chooser) -> list[Start]:
         cursor = self.columns.cursor
@@ -125,7 +138,8 @@ class Plan(Grouped):
             if line is not None and cursor[SHORT] in (BOOKED, SHARERS):
                 line.more(bool(cursor[SHORT] == SHARERS))
             elif cursor[SHORT] == FURTHER:
-                self.regroup(view, jobs, int(cursor[REACH]))
+                jobs = self.regroup(view, jobs, int(cursor[REACH]))
+                how = jobs, now, running, *self.rule, *what
             else:
                 self.replace(**more_room(self.columns, len(jobs), running))
             cursor[STAGE], cursor[KEPT] = BEGIN, 0

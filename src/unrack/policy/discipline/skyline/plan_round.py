@@ -188,7 +188,8 @@ def groups_of(job: int, grain: int, whole: bool, sky: Any) -> Groups:
     total, first, last = sky.total[own], 0, sky.total.shape[2]
     if sky.wants[job] < CHOICE:
         first, last = sky.group_spans[own, 0], sky.group_spans[own, 1]
-    return Groups(grain, whole, sky.of, total, sky.rank, first, last, sky.kept_of[job], sky.kept_at)
+    kept = sky.kept_of[job] if grain == 0 else 0  # where nodes are counted no window that keeps cores is met
+    return Groups(grain, whole, sky.of, total, sky.rank, first, last, kept, sky.kept_at)
 
 
 @inlined
@@ -336,7 +337,8 @@ def planned(order: Ints, now: int, running: int, rule: PlanRule, what: PlanRound
                 for c in range(fixed.claim_end - fixed.claim):
                     new_claims[claims_used + c, 0] = fixed.claims[fixed.claim + c, 0]
                     new_claims[claims_used + c, 1] = fixed.claims[fixed.claim + c, 1]
-                claims_end = claim_cores(job, new_rows, used, end, claims_end, sky)
+                if groups.claims:
+                    claims_end = claim_cores(job, new_rows, used, end, claims_end, sky)
         chosen = False
         if owner != 0:
             steps = book_windows(now, abs(owner), True, slots, steps, -1, sky)
