@@ -101,7 +101,6 @@ class Coming(Participant):
             self._leave(entry, found)
             return
         asked = found.job
-        self.orchestrator.takes(job, asked)
         entry.known = entry.known.with_limit(job.limit_s)._replace(job=job_record(asked), lacking=False)
         entry.said = entry.said._replace(restarts=job.restarts, limit_s=job.limit_s)
         entry.own = self.orchestrator.queued(entry, job)
@@ -112,6 +111,7 @@ class Coming(Participant):
         except RefusedError as error:
             self.table.move(entry, Idle(Phase.ASIDE, f"rejected: {error}"[:300]))
             return
+        self.orchestrator.takes(job, asked)
         entry.known = entry.known._replace(queued_us=self.now)
         self.table.number(entry, number)
         self.table.move(entry, WAITING)
