@@ -32,8 +32,8 @@ MOST = 60
 """So many jobs of the adversary wait or run at a time at most, as the fake is slow."""
 EVE, MODEST = "eve", ("u0", "u1", "u2")
 SAID = SaidSite(accounts={"phys": {"users": [EVE, *MODEST]}}, rules={"priority": RULES})
-SHARING = ["easy(order=multifactor)"]
-POLICIES = ["easy", "conservative", "slurm(interval=1 s)", "preempts"]
+SHARING = ["easy(order=multifactor)"]  # under conservative what was promised stands, whoever has used how much
+POLICIES = ["easy", "conservative", "slurm(interval=1 s)", "easy(gpus=fgd)", "preempts"]
 SEEDS = [0]
 
 
@@ -67,6 +67,7 @@ class Adversary:
             {"reservation": "mine"}, {"licences": {"none": 1}}, {"nice": draw.randint(0, 99)},
             {"begin_us": (self.slurm.clock.at_us // SECOND_US + draw.randint(0, 20)) * SECOND_US},
             {"memory_mb": draw.choice([1, 999, 5000])},
+            *[{"gpus": draw.choice([1, 2, 3])}] * (3 if self.slurm.nodes["n1"].gres else 0),
         ]  # fmt: skip
         if self.jobs:
             kind = draw.choice(["afterok", "afterany", "afternotok", "after"])
@@ -112,6 +113,8 @@ def own_policy(policy: str, folder: Path) -> str:
 def world_of(policy: str) -> Sites:
     world = Sites(policy)
     world.slurm.__class__ = Shared
+    for name, node in world.slurm.nodes.items() if "gpus=" in policy else ():
+        world.slurm.nodes[name] = replace(node, gres={"gpu": 2})
     return world
 
 
@@ -151,7 +154,7 @@ def could_start(slurm: Shared, job: FakeJob) -> bool:
     wanted = {*job.features.split("&"), ""}
     there = {
         name for name, node in slurm.nodes.items()
-        if node.cores >= job.cores and node.memory_mb >= job.memory_mb and wanted <= {*node.features, ""}
+        if node.cores >= job.cores and node.memory_mb >= job.memory_mb and node.gres.get("gpu", 0) >= job.gpus and wanted <= {*node.features, ""}
         and name not in job.excluded and node.partitions & set(job.partition.split(","))
     }  # fmt: skip
     inside = max(sum(part in slurm.nodes[name].partitions for name in there) for part in job.partition.split(","))
