@@ -71,6 +71,15 @@ def test_what_a_job_wants_with_each_gpu_or_node_is_what_it_asks_of_each_node(
     assert (demand.tasks, demand.cores, demand.memory_mb, gpus) == asked
 
 
+@pytest.mark.parametrize(("cpus", "tasks", "most", "crowded"), [(1, 2, 4, False), (2, 20, 4, True), (2, 2, 2, False)])
+def test_a_job_of_two_to_four_nodes_has_no_more_tasks_than_cores_though_slurm_counts_one(
+    cpus: int, tasks: int, most: int, crowded: bool
+) -> None:
+    said = {"cpus": cpus, "tasks": tasks, "node_count": 2, "max_nodes": most, "tres_req_str": f"cpu={cpus},node=2"}
+    (job,), _ = jobs_of({"jobs": [{"job_id": 1, "job_state": "PENDING", **said}]}, NODES)
+    assert job.crowded == crowded
+
+
 @pytest.mark.parametrize(("said", "asked"), WITH_THREADS)
 def test_of_cores_with_several_threads_a_job_asks_for_whole_ones(said: dict[str, Any], asked: tuple[int, int]) -> None:
     nodes = tuple(replace(node, together=2) for node in NODES)

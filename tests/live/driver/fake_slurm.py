@@ -92,6 +92,7 @@ class FakeJob:
     limit_s: int
     comment: str = ""
     memory_mb: int = 0
+    gpus: int = 0
     partition: str = "ours"
     state: str = "PENDING"
     priority: int = 0
@@ -248,7 +249,7 @@ class FakeSlurm:
             holds={name: NodeShare(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
             completing=job.completing, eligible_s=second(job.begin_us), features=job.features,
             excluded_nodes=job.excluded, reservation=job.reservation, licences=job.licences,
-            dependency=job.dependency, nice=job.nice, het=job.het, component=job.component,
+            dependency=job.dependency, nice=job.nice, het=job.het, component=job.component, gres={"gpu": job.gpus},
             het_size=len(self.together(job.id)) if job.het else 0,
         )  # fmt: skip
 
@@ -268,14 +269,16 @@ class FakeSlurm:
             self.jobs[number].het, self.jobs[number].component = numbers[0], component
         return numbers[0]
 
-    def free(self, name: str) -> tuple[int, int]:
+    def free(self, name: str) -> tuple[int, int, int]:
         node = self.nodes[name]
         running = [job for job in self.jobs.values() if name in job.held_on]
-        return node.cores - sum(job.cores for job in running), node.memory_mb - sum(job.memory_mb for job in running)
+        gpus = node.gres.get("gpu", 0) - sum(job.gpus for job in running)
+        memory_mb = node.memory_mb - sum(job.memory_mb for job in running)
+        return node.cores - sum(job.cores for job in running), memory_mb, gpus
 
     def fits(self, job: FakeJob, name: str) -> bool:
-        cores, mb = self.free(name)
-        return self.nodes[name].usable and cores >= job.cores and mb >= job.memory_mb
+        cores, mb, gpus = self.free(name)
+        return self.nodes[name].usable and cores >= job.cores and mb >= job.memory_mb and gpus >= job.gpus
 
     def schedule(self) -> None:
         """Start what is released and has room."""

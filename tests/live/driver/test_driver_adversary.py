@@ -9,9 +9,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_slurm import PREEMPTS, FakeJob
 from strict_slurm import StrictSlurm
 from test_driver_fair_share import RULES
 from test_driver_sites import Sites
@@ -20,6 +22,7 @@ from unrack.cluster.formats.site import SaidSite
 from unrack.live.driver.state.replay import replay
 from unrack.live.driver.used import Used
 from unrack.live.slurm.reading import Reading
+from unrack.units import SECOND_US
 
 LONGEST_S = 15
 """How long jobs may run in the partitions."""
@@ -30,6 +33,10 @@ MOST = 60
 EVE, MODEST = "eve", ("u0", "u1", "u2")
 SAID = SaidSite(accounts={"phys": {"users": [EVE, *MODEST]}}, rules={"priority": RULES})
 SHARING = ["easy(order=multifactor)"]
+PLANNING = ["conservative(order=multifactor)", "slurm(order=multifactor, interval=1 s)"]
+"""What was promised stands, or is planned at intervals, whoever has used how much meanwhile: parts are less even."""
+POLICIES = ["easy", "conservative", "slurm(interval=1 s)", "easy(gpus=fgd)", "preempts"]
+SEEDS = [0]
 
 
 class Shared(StrictSlurm):
@@ -60,8 +67,9 @@ class Adversary:
             {"features": draw.choice(["fast", "fast&big", "fast&slow", "[fast|big]", "((", "fast*3"])},
             {"excluded": tuple(f"n{draw.randint(1, 8)}" for _ in range(3))}, {"required": (nodes,)},
             {"reservation": "mine"}, {"licences": {"none": 1}}, {"nice": draw.randint(0, 99)},
-            {"begin_us": self.slurm.clock.at_us + draw.randint(0, 20_000_000)},
+            {"begin_us": (self.slurm.clock.at_us // SECOND_US + draw.randint(0, 20)) * SECOND_US},
             {"memory_mb": draw.choice([1, 999, 5000])},
+            *[{"gpus": draw.choice([1, 2, 3])}] * (3 if self.slurm.nodes["n1"].gres else 0),
         ]  # fmt: skip
         if self.jobs:
             kind = draw.choice(["afterok", "afterany", "afternotok", "after"])
@@ -81,6 +89,7 @@ class Adversary:
             self.jobs += slurm.submit_array(draw.randint(2, 30), draw.choice([0, 1, 5]), **self.asked())
         for job in draw.sample(own, min(len(own), 3)) if what > 2 else ():
             runs = job.state == "RUNNING"
+            slurm.touched.add(job.id)  # a member of an array that was touched has a record of its own
             if what == 3:
                 slurm.end(job.id, "CANCELLED")
             elif what == 4 and runs:
@@ -97,22 +106,30 @@ class Adversary:
         slurm.dirty = True
 
 
+def own_policy(policy: str, folder: Path) -> str:
+    """A policy as its site names it; of the one that stops jobs the file is written first."""
+    (folder / "mine.py").write_text(PREEMPTS)
+    return f"{folder / 'mine.py'}:Preempts" if policy == "preempts" else policy
+
+
 def world_of(policy: str) -> Sites:
     world = Sites(policy)
     world.slurm.__class__ = Shared
+    for name, node in world.slurm.nodes.items() if "gpus=" in policy else ():
+        world.slurm.nodes[name] = replace(node, gres={"gpu": 2})
     return world
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("policy", SHARING)
+@pytest.mark.parametrize("policy", [*SHARING, *PLANNING])
 @pytest.mark.parametrize("seed", [0])
 def test_whatever_one_user_does_others_wait_no_longer_than_the_longest_job_may_run(policy: str, seed: int) -> None:
     world = world_of(policy)
     adversary, modest = Adversary(world, seed), list[int]()
-    for step in range(260):
+    for step in range(260 + 5 * (LONGEST_S + LOOKS_S)):  # five steps a second: the last ones may wait as long, too
         if step < 160:
             adversary.act()
-        if step % 25 == 10:
+        if step % 25 == 10 and step < 260:
             modest.append(world.slurm.submit(cores=4, run_s=3, limit_s=10, user=MODEST[step % 3]))
         world.go()
     waits = []
@@ -122,6 +139,69 @@ def test_whatever_one_user_does_others_wait_no_longer_than_the_longest_job_may_r
         waits.append(job.starts[0][0] / 1e6 - (job.submit_s - 1_700_000_000))
     assert max(waits) <= LONGEST_S + LOOKS_S, waits
     assert replay(world.journal.records()).differences == []
+
+
+def could_start(slurm: Shared, job: FakeJob) -> bool:
+    """True if a job that waits could start on an idle cluster, as far as the fake can tell; of odd features: no."""
+    kind, _, awaited = job.dependency.partition(":")
+    of_array = (one for one, (array, _) in slurm.arrays.items() if awaited and array == int(awaited))
+    states = {slurm.jobs[one].state for one in ({*of_array} or ({int(awaited)} if awaited else ()))}
+    if "PENDING" in states or (kind != "after" and "RUNNING" in states):
+        return False
+    if kind in ("afterok", "afternotok") and (kind == "afterok") != (states == {"COMPLETED"}):
+        return False
+    odd = set(job.features) & set("[(*") or job.reservation or job.licences or job.begin_us > slurm.clock.at_us
+    if odd or job.reason == "JobHeldUser" or slurm.refused(replace(job, required=(), features="", dependency="")):
+        return False
+    wanted = {*job.features.split("&"), ""}
+    there = {
+        name for name, node in slurm.nodes.items()
+        if node.cores >= job.cores and node.memory_mb >= job.memory_mb and node.gres.get("gpu", 0) >= job.gpus
+        and wanted <= {*node.features, ""}
+        and name not in job.excluded and node.partitions & set(job.partition.split(","))
+    }  # fmt: skip
+    inside = max(sum(part in slurm.nodes[name].partitions for name in there) for part in job.partition.split(","))
+    return inside >= job.nodes >= len(job.required) and set(job.required) <= there
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_whatever_one_user_does_nothing_is_stuck_or_runs_twice_or_elsewhere_than_planned(
+    policy: str, seed: int, tmp_path: Path
+) -> None:
+    world = world_of(own_policy(policy, tmp_path))
+    adversary, draw, slurm = Adversary(world, seed), random.Random(-seed), world.slurm
+    quiet = step = 0
+    while quiet < 100 and step < 6000:
+        step += 1
+        quiet = 0 if any(job.state == "RUNNING" for job in slurm.jobs.values()) else quiet + 1
+        if step < 160:
+            adversary.act()
+            if step % 10 == 5:
+                slurm.submit(cores=draw.choice([2, 4]), run_s=3, limit_s=10, user=draw.choice(MODEST))
+            if draw.random() < 0.03:
+                world.driver.acting.close()
+                world.driver = world.make()
+        world.go()
+    records = world.journal.records()
+    entries = (item for one in records for item in one["entries"].items())
+    planned = {
+        (key, tuple(sorted({row[0] for row in entry["lease"]["rows"]})))
+        for key, entry in entries if entry and entry.get("ours") and entry.get("lease")
+    }  # fmt: skip
+    for number, job in slurm.jobs.items():
+        entry = world.driver.table.get(slurm.key(number))
+        told = "" if entry is None else f"{entry.phase}: {entry.why}"
+        assert len(job.starts) <= 1 + job.restarts, (number, job)
+        assert all((slurm.key(number), tuple(sorted(nodes))) in planned for _, nodes in job.starts), (number, job)
+        if job.state == "PENDING" and set(job.partition.split(",")) <= world.terms.partitions:
+            assert told.startswith("aside: "), (number, told, job)
+            assert told != "aside: ", (number, job)
+            assert not could_start(slurm, job), (number, told, job)
+    assert not any(job.state == "RUNNING" for job in slurm.jobs.values())
+    assert world.all_free()
+    assert replay(records).differences == []
 
 
 @pytest.mark.long

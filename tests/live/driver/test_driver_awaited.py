@@ -192,3 +192,19 @@ def test_nodes_on_which_a_job_was_late_are_tried_again() -> None:
     world.slurm.limit = lambda one: "Resources" if one.required != ("n1",) else ""
     world.go(900)
     assert world.slurm.run_on(job) == {"n1"}
+
+
+def test_a_job_whose_start_failed_once_is_looked_at_as_soon_as_its_begin_time_is_taken_back() -> None:
+    world = World()
+    job = world.slurm.jobs[world.slurm.submit(cores=4, run_s=1)]
+    world.slurm.stuck.add(job.id)
+    world.go(2)
+    job.priority, job.reason, job.begin_us, world.slurm.dirty = 0, "JobHeldUser", 3600_000_000, True
+    world.go(3)
+    entry = world.driver.table.get(str(job.id))
+    assert entry is not None
+    assert (entry.phase, entry.trouble.tries) == (Phase.ASIDE, 1)
+    world.slurm.stuck.clear()
+    job.begin_us, world.slurm.dirty = -1, True
+    world.go(3)
+    assert job.starts

@@ -59,6 +59,18 @@ def test_an_array_with_a_limit_runs_to_its_end_and_never_more_of_it_than_may(thr
     assert replay(world.journal.records()).differences == []
 
 
+@pytest.mark.parametrize("policy", ["easy", "topo-aware(wait=no)"])
+def test_a_member_that_is_rejected_takes_no_room_of_its_array(policy: str) -> None:
+    world = Strict(policy)
+    numbers = world.slurm.submit_array(4, 1, cores=2, run_s=1)
+    for number in numbers[::2]:
+        world.slurm.jobs[number].nodes = 9
+        world.slurm.touched.add(number)
+    world.go(40)
+    assert [world.slurm.jobs[number].state for number in numbers] == ["PENDING", "COMPLETED"] * 2
+    assert all(world.why(world.slurm.key(number)).startswith("rejected") for number in numbers[::2])
+
+
 def test_the_limit_of_an_array_may_change_and_its_members_be_cancelled_held_and_requeued() -> None:
     world = Strict()
     numbers = world.slurm.submit_array(24, 6, cores=2, run_s=3)

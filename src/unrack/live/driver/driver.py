@@ -172,7 +172,7 @@ class Driver:
             turn.read(reading, self._changed, reading.nodes is not self._nodes)
             self._changed, self._nodes = frozenset(), reading.nodes
             self._missed = frozenset(turn.notes.missing)
-            self._read_again = bool(turn.notes.missing) or turn.notes.look_again
+            self._read_again = bool(turn.notes.missing)
         self._read_again |= self.acting.fabric_done(turn)
         due = self.wanted_us is not None and now >= self.wanted_us
         fault, decided, round_s = "", [], 0.0
@@ -186,6 +186,7 @@ class Driver:
             note_promises(self.epoch, self.table)
             times = (at for at in (found.wanted_us, turn.holding.next_limit_us()) if at is not None)
             self.wanted_us = min(times, default=None)
+        self._read_again |= turn.notes.look_again
         told, entries = self.epoch.taken(), self.table.taken()
         if told or entries:
             record = {"k": "turn", "now": now, "told": told, "decided": decided, "entries": entries}

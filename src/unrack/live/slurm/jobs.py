@@ -188,6 +188,8 @@ def odd(job: SlurmJob, cluster: Cluster) -> Iterator[str]:
         yield "its partition, account, QOS, features or reservation are no words"
     if job.required_nodes and not set(job.required_nodes) <= cluster.number_of.keys():
         yield "it asks for nodes by name that are none of these"
+    if {"*", "&"} <= set(job.features) and not job.het:
+        yield "it asks for numbers of nodes with several features, and Slurm starts it on no nodes that are named"
     if job.beyond:
         yield f"it asks for {', '.join(said(word) for word in job.beyond[:4])}"
     known = _counters(cluster)

@@ -19,6 +19,9 @@ from unrack.live.records import job_record
 FORGOTTEN = "it has run and ended, by the journal,", "it was over before it ran, by the journal,"
 """How it begins why a job that is over, and that is brought back by an orchestrator that forgot that, is left aside."""
 
+FAILED = "its start failed"
+"""How it begins why a job is left aside for a while whose starts have failed."""
+
 
 class Coming(Participant):
     """Jobs that come."""
@@ -98,7 +101,6 @@ class Coming(Participant):
             self._leave(entry, found)
             return
         asked = found.job
-        self.orchestrator.takes(job, asked)
         entry.known = entry.known.with_limit(job.limit_s)._replace(job=job_record(asked), lacking=False)
         entry.said = entry.said._replace(restarts=job.restarts, limit_s=job.limit_s)
         entry.own = self.orchestrator.queued(entry, job)
@@ -109,6 +111,7 @@ class Coming(Participant):
         except RefusedError as error:
             self.table.move(entry, Idle(Phase.ASIDE, f"rejected: {error}"[:300]))
             return
+        self.orchestrator.takes(job, asked)
         entry.known = entry.known._replace(queued_us=self.now)
         self.table.number(entry, number)
         self.table.move(entry, WAITING)
@@ -133,9 +136,8 @@ class Coming(Participant):
             return
         if entry.why.startswith(FORGOTTEN) and job.restarts <= entry.said.restarts:
             return
-        trouble = entry.trouble
-        is_early = trouble.again_us is not None and self.now < trouble.again_us
-        if trouble.tries and not trouble.refused and is_early:
+        again_us = entry.trouble.again_us
+        if entry.why.startswith(FAILED) and again_us is not None and self.now < again_us:
             return
         found = self.admitted(entry, job)
         if isinstance(found, Problem):

@@ -42,6 +42,7 @@ class Deciding(Participant):
                 entry = self.table.of_number(decision.job)
                 self.table.number(entry, None)
                 self.table.move(entry, Idle(Phase.ASIDE, f"rejected: {decision.reason}"[:300]))
+                self.notes.look_again = True
             self.notes.count(f"decided-{type(decision).__name__.lower()}")
 
     def _starts(self, lease: Lease) -> None:

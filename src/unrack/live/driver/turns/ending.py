@@ -9,7 +9,7 @@ from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Detaching, Foreign, Idle, Over, Phase, Running, Stopped, Undone
 from unrack.live.driver.state.steps import begun, detaching, granted, recalled
-from unrack.live.driver.turns.coming import Coming
+from unrack.live.driver.turns.coming import FAILED, Coming
 from unrack.live.driver.turns.holding import Holding
 from unrack.live.driver.turns.notes import Participant, TurnNotes
 from unrack.live.records import job_record
@@ -113,7 +113,7 @@ class Ending(Participant):
         elif trouble.tries >= 2:
             wait_us = min(2 ** min(trouble.tries, 20) * SECOND_US, SLOWEST_RETRY_US)
             trouble = trouble._replace(again_us=self.now + wait_us)
-            self.aside(entry, f"its start failed {trouble.tries} times: {why}"[:300])
+            self.aside(entry, f"{FAILED} {trouble.tries} times: {why}"[:300])
         elif entry.known.lacking:  # it is asked again what it asks for
             self.aside(entry, why[:300])
         else:

@@ -79,9 +79,9 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
     nodes_min, nodes_max = max(wanted or number(record.get("node_count"), 1), 1), number(record.get("max_nodes"))
     nodes_min = min(nodes_min, nodes_max or nodes_min)
     cpus = max(number(record.get("cpus"), 1), 1)
-    crowded = waits and cpus < tasks
-    if waits:  # it is said of each node; of a job that was placed, in all
+    if waits:  # it is said of each node; of a job that was placed, in all; of ``-N 2-4`` one CPU, which are two
         cpus = max(cpus, nodes_min * small(record.get("minimum_cpus_per_node"), 1))
+    crowded = waits and cpus < tasks
     node_memory_mb, cpu_memory_mb = number(record.get("memory_per_node")), number(record.get("memory_per_cpu"))
     holds_now = state in HOLDING or completing
     each, beyond = _on_each_node(record)
