@@ -75,7 +75,8 @@ def test_what_scontrol_showed_is_taken_beside_the_nodes(tmp_path: Path, one_line
     for words in (
         "0 at 2026-03-01T00:00:00", "something else than nodes and licences are not taken over: buffers",
         "of which there are too few are not kept: more (3 matlab)", "for groups of users are taken over without these",
-        "come again are said for 28 days: course, days", "Flags of reservations are not taken over: days (MAGNETIC, PURGE_COMP)",
+        "come again are said for 28 days: course, days",
+        "Flags of reservations are not taken over: days (MAGNETIC, PURGE_COMP)",
     ):  # fmt: skip
         assert words in said, said
 
