@@ -143,7 +143,7 @@ class Starts:
         return found
 
     def _reserved(self, job: int, start: float, end: float) -> dict[str, float]:
-        """For how long each reservation alone left no room for a job in the simulation, which it would have run into."""
+        """For how long each reservation alone left no room for a job in the simulation."""
         found = dict[str, float]()
         for one in self.reserved:
             since, until = max(start, one.start - self.request[job]), min(end, one.end)
