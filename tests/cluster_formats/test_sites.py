@@ -616,3 +616,7 @@ def test_what_else_says_where_and_when_jobs_start_is_told() -> None:
         assert list(notes).count(words) == 1, (words, notes)
     plain = read("TopologyPlugin=topology/default\nNodeName=DEFAULT Weight=9\n" + FIRST).notes
     assert not any("topology" in note or "Weights" in note for note in plain)
+    first = "Which jobs are preempted first is not taken over: of the lowest those of the fewest nodes."
+    assert list(plain).count(first) == 1
+    for words in ("PreemptParameters=youngest_first", "SchedulerParameters=preempt_youngest_first"):
+        assert not any("preempt" in note for note in read(f"{words}\n{FIRST}").notes)

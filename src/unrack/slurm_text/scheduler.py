@@ -96,7 +96,7 @@ def scheduler_from(said: Mapping[str, str]) -> Scheduler:
         value = parameters.get(key, "")
         return max(int(value), 1) if _NUMBER.fullmatch(value) else default
 
-    taken = ("bf_interval", "bf_max_job_test", "default_queue_depth", "sched_interval")
+    taken = ("bf_interval", "bf_max_job_test", "default_queue_depth", "sched_interval", "preempt_youngest_first")
     enforced = {one.strip().lower() for one in said.get("accountingstorageenforce", "").split(",")}
     accounts = "slurmdbd" in said.get("accountingstoragetype", "")
     multifactor = "multifactor" in said.get("prioritytype", "")

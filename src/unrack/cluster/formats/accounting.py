@@ -67,8 +67,10 @@ def preempt_of(settings: Mapping[str, str], where: str, lost: Lost) -> Keys:
         lose(lost, "Jobs are not preempted", f"PreemptMode={said}")
         return {}
     found: Keys = {"by": by, "mode": modes[0]}
+    if not any("youngest_first" in settings.get(key, "") for key in ("preemptparameters", "schedulerparameters")):
+        lose(lost, "Which jobs are preempted first is not taken over", "of the lowest those of the fewest nodes")
     for key in ("PreemptParameters", "JobRequeue"):
-        if (text := settings.get(key.lower(), "")) and (key, text) != ("JobRequeue", "1"):
+        if (text := settings.get(key.lower(), "")) not in ("", "youngest_first", "1"):
             lose(lost, "Of preemption is not taken over", f"{key}={text}")
     if text := settings.get("preemptexempttime", ""):
         found["exempt_time"] = _seconds(text, f"{where}, PreemptExemptTime")
