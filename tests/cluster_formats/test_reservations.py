@@ -40,7 +40,7 @@ ReservationName=buffers StartTime=2026-03-05T00:00:00 EndTime=2026-03-06T00:00:0
    Users=ann,bob Accounts=(null) Licenses=(null) State=INACTIVE BurstBuffer=cray:100G
 
 ReservationName=days StartTime=2026-03-01T12:00:00 EndTime=2026-03-01T13:00:00 Duration=01:00:00
-   Nodes=n4 NodeCnt=1 CoreCnt=4 Features=(null) PartitionName=batch Flags=WEEKDAY,FLEX,MAGNETIC
+   Nodes=n4 NodeCnt=1 CoreCnt=4 Features=(null) PartitionName=batch Flags=WEEKDAY,FLEX,MAGNETIC,PURGE_COMP=00:05:00
      NodeName=n4 CoreIDs=0-3
    TRES=cpu=4
    Users=-eve,-bob Groups=staff Accounts=-spent Licenses=idl:1 State=INACTIVE
@@ -75,7 +75,8 @@ def test_what_scontrol_showed_is_taken_beside_the_nodes(tmp_path: Path, one_line
     for words in (
         "0 at 2026-03-01T00:00:00", "something else than nodes and licences are not taken over: buffers",
         "of which there are too few are not kept: more (3 matlab)", "for groups of users are taken over without these",
-        "come again are said for 28 days: course, days", "Flags of reservations are not taken over: days (MAGNETIC)",
+        "come again are said for 28 days: course, days",
+        "Flags of reservations are not taken over: days (MAGNETIC, PURGE_COMP)",
     ):  # fmt: skip
         assert words in said, said
 

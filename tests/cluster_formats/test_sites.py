@@ -32,6 +32,8 @@ selecttype=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 PreemptType=preempt/partition_prio   # lower tiers are stopped
 PreemptMode=REQUEUE
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageEnforce=safe,qos
 nodename=n[1-4] CPUs=16 RealMemory=64000 Feature="ib,skylake" State=UNKNOWN
 NodeName=gpu[01-02] cpus=32 RealMemory=256000 Gres=gpu:a100:4 \\
     Features=ib,amd
@@ -526,3 +528,95 @@ def test_a_node_that_is_there_twice_is_refused_and_of_a_partition_the_first_coun
     found = read(nodes + "PartitionName=a Nodes=n[1-2]\nPartitionName=a Nodes=n4\n")
     assert "twice the first counts, as in Slurm: a" in " ".join(found.notes)
     assert found.content["site"]["partitions"][0]["nodes"] == ["n[1-2]"]
+
+
+def test_limits_that_slurm_does_not_enforce_are_left_out_and_that_is_said() -> None:
+    free = CONF.replace("safe,qos", "associations")
+    made = read(free, ASSOC, QOS)
+    found = made.content["site"]
+    assert sum("as none is enforced: AccountingStorageEnforce" in note for note in made.notes) == 1
+    assert not {"limits", "nearest_limits"} & found.keys()
+    assert by_name(found["accounts"])["theory"] == {"parent": "physics", "shares": 3, "users": [
+        {"name": "alice", "shares": 4}, "bob"]}  # fmt: skip
+    assert not any("limits" in one for one in (*found["partitions"], *found["qos"]))
+    assert by_name(found["partitions"])["debug"]["max_time"] == "30 min"  # partitions have their limits anyhow
+    assert site(CONF, ASSOC, QOS)["nearest_limits"]
+
+
+def test_without_the_multifactor_plugin_weights_are_none_and_the_dampening_counts() -> None:
+    made = read(FIRST.replace("priority/multifactor", "priority/basic"))
+    assert "priority" not in made.content["site"]
+    assert "order=fcfs" in " ".join(made.notes)
+    assert site("FairShareDampeningFactor=5\n" + FIRST)["priority"]["dampening"] == 5
+
+
+def test_what_the_root_allows_to_each_is_what_its_accounts_allow_as_sacctmgr_shows_it() -> None:
+    lines = (
+        "Cluster - 'hill':GrpTRES=cpu=9:MaxJobs=7:MaxWallDurationPerJob=600:Priority=3", "Parent - 'root'",
+        "User - 'root':Fairshare=1", "Account - 'a':MaxJobs=2", "Account - 'b':Priority=8", "Parent - 'a'",
+        "Account - 'c':Fairshare=1", "User - 'x':Priority=4",
+    )  # fmt: skip
+    shown = table(
+        "Cluster|Account|User|Share|Priority|GrpTRES|MaxJobs|MaxWall|QOS|ParentName",
+        *(
+            association(account, user, Priority=first, MaxJobs=jobs, MaxWall="10:00:00", GrpTRES=grp, ParentName=parent)
+            for account, user, first, jobs, grp, parent in (
+                ("root", "", "3", "7", "cpu=9", ""),
+                ("root", "root", "3", "7", "", ""),
+                ("a", "", "3", "2", "", "root"),
+                ("b", "", "8", "7", "", "root"),
+                ("a", "x", "4", "2", "", ""),
+                ("c", "", "3", "2", "", "a"),
+            )
+        ),
+    )
+    found = site(CONF, "\n".join(lines))
+    assert found["limits"] == [{"per": "all", "amounts": {"cores": 9}}]
+    accounts = by_name(found["accounts"])
+    assert accounts["a"] == {
+        "max_time": "10 h", "priority": 3, "limits": [{"per": "user", "amounts": {"jobs": 2}}],
+        "users": [{"name": "x", "priority": 4}],
+    }  # fmt: skip
+    assert accounts["b"]["priority"] == 8
+    assert accounts["b"]["limits"] == accounts["root"]["limits"] == [{"per": "user", "amounts": {"jobs": 7}}]
+    again = site(CONF, shown)
+    assert by_name(again["accounts"]) == accounts
+    assert again["limits"] == found["limits"]
+
+
+def test_old_names_of_keys_count_as_in_slurm() -> None:
+    lines = (
+        "NodeName=DEFAULT Feature=old Procs=4", "NodeName=a Features=new,ib", "NodeName=b CPUs=8",
+        "PartitionName=DEFAULT PriorityTier=5 PriorityJobFactor=6", "PartitionName=p Nodes=a Priority=7",
+        "PartitionName=q Nodes=a MaxTime=-1", "PartitionName=r Nodes=a MaxTime=1:30",
+    )  # fmt: skip
+    found = site("\n".join(lines))
+    assert found["features"] == {"new": ["a"], "ib": ["a"], "old": ["b"]}
+    partitions = by_name(found["partitions"])
+    assert (partitions["p"]["tier"], partitions["p"]["priority"]) == (7, 7)  # it counts in place of both
+    assert "max_time" not in partitions["q"]
+    assert partitions["r"]["max_time"] == "2 min"  # times are whole minutes in Slurm, rounded up
+
+
+def test_what_else_says_where_and_when_jobs_start_is_told() -> None:
+    told = (
+        "SchedulerParameters=bf_interval=60,bf_window=4320,assoc_limit_stop", "TopologyPlugin=topology/tree",
+        "SelectTypeParameters=CR_Core_Memory,CR_LLN", "SuspendProgram=/bin/off", "SuspendTime=600",
+        "PreemptParameters=reorder_count=3", "JobRequeue=0", "NodeName=far CPUs=4 Weight=9",
+    )  # fmt: skip
+    notes = read("\n".join(told) + "\n" + FIRST).notes
+    for words in (
+        "Of SchedulerParameters is not taken over: bf_window=4320, assoc_limit_stop.",
+        "Switches (TopologyPlugin=topology/tree) are not taken over.",
+        "Of SelectTypeParameters is not taken over: CR_LLN.",
+        "Idle nodes are not switched off (SuspendTime=600).",
+        "Of preemption is not taken over: PreemptParameters=reorder_count=3, JobRequeue=0.",
+        "Weights of nodes are not taken over: Slurm uses nodes of a low weight first.",
+    ):
+        assert list(notes).count(words) == 1, (words, notes)
+    plain = read("TopologyPlugin=topology/default\nNodeName=DEFAULT Weight=9\n" + FIRST).notes
+    assert not any("topology" in note or "Weights" in note for note in plain)
+    first = "Which jobs are preempted first is not taken over: of the lowest those of the fewest nodes."
+    assert list(plain).count(first) == 1
+    for words in ("PreemptParameters=youngest_first", "SchedulerParameters=preempt_youngest_first"):
+        assert not any("preempt" in note for note in read(f"{words}\n{FIRST}").notes)

@@ -207,3 +207,20 @@ def test_the_nearest_says_how_long_a_job_may_ask_to_run_and_what_one_job_may_ask
 
     assert served() == [False] * 6
     assert served(nearest_limits=True) == [True, False, False, True, False, False]
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "slurm"])
+def test_a_job_that_needs_more_nodes_of_its_partition_than_a_limit_has_is_turned_away(policy: str) -> None:
+    one = [{"per": "user", "amounts": {"nodes": 1}}]
+    cluster = Cluster.from_dict({
+        "nodes": [{"count": 2, "cores": 2}, {"count": 1, "cores": 6}],
+        "site": {"partitions": [{"name": "small", "nodes": ["0-1"], "limits": one}]},
+    })  # fmt: skip
+    table = job_table(
+        submit_us=np.array([0, 1]) * S, work_us=np.full(2, 9 * S), request_us=np.full(2, 9 * S),
+        tasks=np.array([2, 1]), cores=np.full(2, 2), memory_mb=np.zeros(2, np.int64), user=pl.Series(["ann", "bob"]),
+        extra=pl.DataFrame({"partition": ["small", "small"]}),
+    )  # fmt: skip
+    found = unrack.simulate(cluster, Workload("x", table, Intake("", "", 0, 0)), policy).jobs
+    assert found["state"].to_list() == ["rejected", "finished"]
+    assert found["reason"][0] == "too-big: nodes of user ann, partition small (asked 2, free 1)"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _LINE = re.compile(r"^([A-Za-z]\w*)\s*=\s(.*)$", re.MULTILINE)
+_PRIORITIES = ("priority", "fairshare")
 _NUMBER = re.compile(r"[0-9]{1,6}")
 
 
@@ -29,6 +30,7 @@ class Scheduler:
     priorities: Mapping[str, str] = field(default_factory=dict)
     cluster: str = ""  # its name in accounting; ``""``: not said
     main: bool = True  # whether there is a main loop beside the backfill
+    others: tuple[str, ...] = ()  # what else SchedulerParameters says
 
     @property
     def policy(self) -> dict[str, Any]:
@@ -63,7 +65,12 @@ class Scheduler:
         """What the policy leaves out, a sentence each."""
         known = self.kind in ("backfill", "builtin")
         other = () if known else (f"SchedulerType is {self.kind or 'not known'}: taken for sched/backfill.",)
-        return (*other, "Priorities are those of now: they do not age.")
+        return (*other, *self.left_out, "Priorities are those of now: they do not age.")
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What no policy here is told, a sentence."""
+        return (f"Of SchedulerParameters is not taken over: {', '.join(self.others)}.",) if self.others else ()
 
 
 def scheduler_of(text: str) -> Scheduler:
@@ -89,6 +96,7 @@ def scheduler_from(said: Mapping[str, str]) -> Scheduler:
         value = parameters.get(key, "")
         return max(int(value), 1) if _NUMBER.fullmatch(value) else default
 
+    taken = ("bf_interval", "bf_max_job_test", "default_queue_depth", "sched_interval", "preempt_youngest_first")
     enforced = {one.strip().lower() for one in said.get("accountingstorageenforce", "").split(",")}
     accounts = "slurmdbd" in said.get("accountingstoragetype", "")
     multifactor = "multifactor" in said.get("prioritytype", "")
@@ -98,12 +106,17 @@ def scheduler_from(said: Mapping[str, str]) -> Scheduler:
         interval_s=number("bf_interval", 30),
         backfill_depth=number("bf_max_job_test", 500),
         queue_depth=number("default_queue_depth", 100),
+        others=tuple(
+            f"{key}={value}" if value else key
+            for key, value in parameters.items()
+            if key not in taken and (key, value) != ("(null)", "")
+        ),
         main=parameters.get("sched_interval") != "-1",
         memory="memory" in said.get("selecttypeparameters", "").lower(),
         whole_nodes=said.get("selecttype", "").endswith("linear"),
         whole_cores="cr_cpu" not in said.get("selecttypeparameters", "").lower(),
         limits=accounts and bool(enforced & {"limits", "safe", "all"}),
         accounts=accounts,
-        priorities={key: value for key, value in said.items() if multifactor and key.startswith("priority")},
+        priorities={key: value for key, value in said.items() if multifactor and key.startswith(_PRIORITIES)},
         cluster=said.get("clustername", ""),
     )

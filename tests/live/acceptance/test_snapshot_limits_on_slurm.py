@@ -56,7 +56,6 @@ def test_who_waits_for_a_limit_starts_when_those_before_end(taken: Taken) -> Non
     assert [starts[str(numbers["third"])], starts[str(numbers["fourth"])]] == pytest.approx(over)
     assert starts[str(numbers["het"])] == starts[str(numbers["het"] + 1)]
     assert not any("No limit of accounts" in note for note in found.notes)
-    assert any("Limits of a QOS are in place" in note for note in found.notes)
 
 
 def test_the_study_that_is_written_says_the_same(taken: Taken, tmp_path: Path) -> None:

@@ -160,7 +160,8 @@ def test_a_job_that_asks_for_several_nodes_gets_them_though_it_would_fit_on_one(
 
 def test_the_policy_is_the_one_that_is_configured() -> None:
     found = scheduler_of(CONFIG)
-    assert found == Scheduler("backfill", 10, 200, 50, True, False)
+    assert found == Scheduler("backfill", 10, 200, 50, True, False, others=("bf_window=x",))
+    assert "Of SchedulerParameters is not taken over: bf_window=x." in found.notes
     assert found.policy["interval"] == "10 s"
     builtin = scheduler_of(CONFIG.replace("backfill", "builtin").replace("_MEMORY", ""))
     assert (builtin.kind, builtin.memory) == ("builtin", False)
@@ -265,7 +266,7 @@ def test_limits_of_accounts_and_qos_hold_in_the_study_and_jobs_that_run_count_fo
     assert starts[2] > 1
     assert starts[3] < 1
     assert not any("No limit" in note for note in taken.notes)
-    assert any("Limits of a QOS are in place of those of accounts" in note for note in taken.notes)
+    assert taken.cluster.places.installed["site"].file.nearest_limits
     taken.write(tmp_path / "now.toml")
     (run,) = load_study(tmp_path / "now.toml").runs
     assert simulated(run).jobs["start_s"].to_list() == starts

@@ -118,6 +118,21 @@ def test_a_job_can_arrive_when_it_became_eligible() -> None:
     assert read(LOG, arrival="eligible").jobs.submit_us.tolist() == [0, 55_000_000, 265_000_000]
 
 
+def test_a_member_that_its_array_held_back_may_begin_when_the_first_may() -> None:
+    header = "JobID|Submit|Eligible|Start|ElapsedRaw|TimelimitRaw|State|AllocCPUS|NNodes|SubmitLine"
+    rows = [
+        f"{name}|2026-01-02T03:00:00|2026-01-02T03:{eligible}|2026-01-02T03:{start}|60|5|COMPLETED|1|1|{line}"
+        for name, eligible, start, line in (
+            ("7_1", "00:00", "01:00", "sbatch --array=1-3%1 x"), ("7_2", "02:00", "02:00", "sbatch --array=1-3%1 x"),
+            ("8_1", "05:00", "05:00", "sbatch --begin=now+300 -a 1-2 x"), ("8_2", "06:00", "06:30", "sbatch y"),
+            ("9", "04:00", "04:00", "sbatch --begin=now+240 x"),
+        )
+    ]  # fmt: skip
+    made = read("\n".join([header, *rows, ""])).jobs
+    began = dict(zip(made.ids.to_list(), made.extra["begin_s"].to_list(), strict=True))
+    assert began == {"7_1": None, "7_2": None, "8_1": 300.0, "8_2": 300.0, "9": 240.0}
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -26,8 +26,10 @@ MODES = {"requeue": "requeue", "cancel": "cancel", "suspend": "suspend", "off": 
 
 
 def priority_of(settings: Mapping[str, str], where: str, lost: Lost) -> Keys:
-    """The keys of ``site.priority``; none: no weight is set, so that the first that comes is first."""
+    """The keys of ``site.priority``; none: the first that comes is first, as by priority/basic or without weights."""
     found: Keys = {}
+    if settings.get("prioritytype", "").lower().endswith("basic"):
+        return found
     for key, name in _WEIGHTS.items():
         if (text := settings.get(key.lower(), "")) and (weight := whole(text, f"{where}, {key}")):
             found[name] = weight
@@ -38,6 +40,8 @@ def priority_of(settings: Mapping[str, str], where: str, lost: Lost) -> Keys:
             found[name] = _seconds(text, f"{where}, {key}")
     if settings.get("priorityfavorsmall", "").upper() in ("YES", "1", "TRUE"):
         found["favor_small"] = True
+    if not says_nothing(text := settings.get("fairsharedampeningfactor", "1")) and text != "1":
+        found["dampening"] = whole(text, f"{where}, FairShareDampeningFactor")
     flags = {flag.strip().upper() for flag in settings.get("priorityflags", "").split(",") if flag.strip()}
     if "NO_FAIR_TREE" in flags:
         found["fair_share_by"] = "classic"
@@ -64,6 +68,11 @@ def preempt_of(settings: Mapping[str, str], where: str, lost: Lost) -> Keys:
         lose(lost, "Jobs are not preempted", f"PreemptMode={said}")
         return {}
     found: Keys = {"by": by, "mode": modes[0]}
+    if not any("youngest_first" in settings.get(key, "") for key in ("preemptparameters", "schedulerparameters")):
+        lose(lost, "Which jobs are preempted first is not taken over", "of the lowest those of the fewest nodes")
+    for key in ("PreemptParameters", "JobRequeue"):
+        if (text := settings.get(key.lower(), "")) not in ("", "youngest_first", "1"):
+            lose(lost, "Of preemption is not taken over", f"{key}={text}")
     if text := settings.get("preemptexempttime", ""):
         found["exempt_time"] = _seconds(text, f"{where}, PreemptExemptTime")
     return found
@@ -207,19 +216,21 @@ def _associations(rows: list[tuple[str, dict[str, str]]], where: str) -> list[_R
 
 def _site(rows: list[_Row], where: str) -> SaidSite:
     accounts, lines, lost = dict[str, Keys](), dict[str, _Row](), Lost()
-    limits: list[Keys] = []
+    root = Keys()
     for row in rows:
         if row.user:
             continue
         keys = _bounds(row.fields, f"account {row.account}", row.at, lost)
         if row.account == _ROOT:
-            limits = keys.pop("limits", limits)
-            if "max_time" in keys:
-                lose(lost, "MaxWall of the root is not taken over", row.said("maxwall"))
+            root |= keys
             continue
-        shares = _shares(row)
         parent = {} if row.parent == _ROOT else {"parent": row.parent}
-        accounts[row.account], lines[row.account] = {**parent, **shares, **keys}, row
+        accounts[row.account], lines[row.account] = {**parent, **_shares(row), **keys}, row
+    limits = _limits({key: most for key, most in _amounts(root).items() if key[0] == "all"}).get("limits", ())
+    if any(row.user and row.account == _ROOT for row in rows):
+        accounts[_ROOT] = {}
+    for name, keys in accounts.items():  # in a dump an account is behind its parent; a table shows what it inherits
+        accounts[name] = _inherited(keys, accounts.get(keys["parent"], {}) if "parent" in keys else root)
     users: dict[tuple[str, str], Keys] = {}
     for row in rows:
         if row.user:
@@ -236,8 +247,6 @@ def _site(rows: list[_Row], where: str) -> SaidSite:
 
 def _add_user(row: _Row, accounts: dict[str, Keys], users: dict[tuple[str, str], Keys], lost: Lost) -> None:
     owner = f"{row.user} in {row.account}"
-    if row.account == _ROOT:
-        accounts.setdefault(_ROOT, {})
     if row.account not in accounts:
         known = ", ".join(accounts) or "none is"
         raise ClusterError(f"{row.at}, Account", repr(row.account), f"an account that has a row of its own: {known}")
@@ -248,10 +257,18 @@ def _add_user(row: _Row, accounts: dict[str, Keys], users: dict[tuple[str, str],
     above = accounts[row.account]
     keys = _bounds(row.fields, owner, row.at, lost)
     if "max_time" in keys and keys.pop("max_time") != above.get("max_time"):
-        lose(lost, "MaxWall of users is not taken over", owner, row.said("maxwall"))
+        lose(lost, "MaxWall of users is not taken over", owner, row.said("maxwall", "maxwalldurationperjob"))
     of_account = _amounts(above)  # sacctmgr shows what users inherit as if it were their own
     own = {key: most for key, most in _amounts(keys).items() if key[0] == "all" or of_account.get(key) != most}
-    users[row.account, row.user] = _shares(row) | _limits(own)
+    first = {key: keys[key] for key in ("priority",) if key in keys and keys[key] != above.get(key)}
+    users[row.account, row.user] = _shares(row) | first | _limits(own)
+
+
+def _inherited(keys: Keys, above: Keys) -> Keys:
+    """An account with what the one above allows to each user and each job where it says nothing itself."""
+    each = {key: most for key, most in _amounts(above).items() if key[0] != "all"}
+    usual: Keys = {key: above[key] for key in ("max_time", "priority") if key in above}
+    return {**usual, **keys, **_limits({**each, **_amounts(keys)})}
 
 
 def _check_parents(accounts: Mapping[str, Keys], rows: Mapping[str, _Row]) -> None:
@@ -324,6 +341,8 @@ def _bounds(fields: Mapping[str, str], owner: str, at: str, lost: Lost) -> Keys:
             continue
         if plain.startswith("maxwall"):
             found |= max_time(value, where)
+        elif plain == "priority":  # of qualities of service it is not among the fields
+            found["priority"] = whole(value.strip(), where)
         elif limit is None:
             if not says_nothing(value):
                 kind = "QOS" if owner.startswith("QOS ") else "accounts and users"

@@ -54,13 +54,13 @@ def partition_keys(fields: Mapping[str, str], at: str, lost: Lost) -> Keys:
     if said("default").upper() == "YES":
         found["default"] = True
     for key, usual, names in (
-        ("tier", 1, ("PriorityTier", "Priority")),
-        ("priority", 1, ("PriorityJobFactor", "Priority")),
+        ("tier", 1, ("Priority", "PriorityTier")),  # the old one key counts in place of both
+        ("priority", 1, ("Priority", "PriorityJobFactor")),
         ("min_nodes", 1, ("MinNodes",)),
         ("max_nodes", None, ("MaxNodes",)),
     ):
         text = said(*(one.lower() for one in names))
-        if text and (number := whole(text, f"{at}, {names[0]}")) != usual and (key, number) != ("min_nodes", 0):
+        if text and (number := whole(text, f"{at}, {names[-1]}")) != usual and (key, number) != ("min_nodes", 0):
             found[key] = number
     found |= max_time(said("maxtime"), f"{at}, MaxTime")
     denied = "" if said("allowaccounts") else said("denyaccounts")  # Slurm looks at one of them

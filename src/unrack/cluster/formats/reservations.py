@@ -29,7 +29,6 @@ _HARMLESS = frozenset(
         "MAINT",
         "NO_HOLD_JOBS_AFTER_END",
         "OVERLAP",
-        "PURGE_COMP",
         "SPEC_NODES",
         "STATIC",
         "REPLACE",
@@ -71,7 +70,8 @@ def reservation_keys(
         return None
     start_s = parsed(fields.get("StartTime", ""), f"{at}, StartTime", _moment)
     end_s = _end_s(fields, at, start_s, max(start_s, origin_s) + 10 * 366 * 86_400)
-    flags = {flag.partition(":")[0].lstrip("+") for flag in fields.get("Flags", "").upper().split(",")} - {"", "(NULL)"}
+    flags = {re.split("[:=]", flag.lstrip("+"))[0] for flag in fields.get("Flags", "").upper().split(",")}
+    flags -= {"", "(NULL)"}  # of PURGE_COMP=00:05:00 the name
     every_s = next((EVERY_S[flag] for flag in EVERY_S if flag in flags), 0)
     if end_s <= start_s or (end_s <= origin_s and not every_s):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from unrack.errors import ClusterError
@@ -48,6 +48,7 @@ class SaidSite:
     rules: Keys = field(default_factory=dict)  # the tables ``priority``, ``preempt`` and ``queues``
     lost: Lost = field(default_factory=dict)  # what is not taken over
     lost_of_partitions: Lost = field(default_factory=dict)  # the same, by partition
+    enforced: bool | None = None  # whether limits of accounts and QOS hold; ``None``: not said, they do
 
     def then(self, later: SaidSite) -> SaidSite:
         """What both say; of what both say, the later counts."""
@@ -58,7 +59,20 @@ class SaidSite:
             later.limits or self.limits, {**self.rules, **later.rules},
             _both(self.lost, later.lost),
             _both(self.lost_of_partitions, later.lost_of_partitions),
+            self.enforced if later.enforced is None else later.enforced,
         )  # fmt: skip
+
+    def without_limits(self) -> SaidSite:
+        """The same without limits of accounts and qualities of service: where they are not enforced."""
+
+        def free(keys: Keys) -> Keys:
+            users = [one if isinstance(one, str) else free(one) for one in keys.get("users", ())]
+            own = {key: value for key, value in keys.items() if key not in ("limits", "max_time", "users")}
+            return own | ({"users": users} if users else {})
+
+        qos, accounts = ({name: free(keys) for name, keys in of.items()} for of in (self.qos, self.accounts))
+        rules = {key: value for key, value in self.rules.items() if key != "nearest_limits"}
+        return replace(self, qos=qos, accounts=accounts, limits=(), rules=rules)
 
 
 def _both(first: Lost, second: Lost) -> Lost:
@@ -98,6 +112,9 @@ def site_table(
     one to keep; ``counters``: how many licences there are, by counter.
     """
     lost, names = _both(said.lost, {}), dict.fromkeys(said.partitions)
+    if said.enforced is False and (free := said.without_limits()) != said:
+        lose(lost, "Limits of accounts and QOS are left out, as none is enforced", "AccountingStorageEnforce")
+        said = free
     names |= dict.fromkeys(sorted({name for node in nodes for name in node.partitions}))
     partitions = []
     for name in names if partition is None else [partition]:
@@ -222,9 +239,11 @@ def parsed(value: V, where: str, parse: Callable[[V], T]) -> T:
 
 
 def max_time(text: str, at: str) -> Keys:
-    """The key ``max_time`` from a span; none: any time."""
-    if (seconds := parsed(text, at, span_s)) is None:
+    """The key ``max_time`` from a span, which Slurm keeps in whole minutes, rounded up; none: any time."""
+    seconds = None if text.strip() == "-1" else parsed(text, at, span_s)
+    if seconds is None:
         return {}
+    seconds = -(-seconds // 60) * 60
     words = seconds_text(seconds)
     return {"max_time": words if time_us(words) == round(seconds * 1e6) else round(seconds)}
 

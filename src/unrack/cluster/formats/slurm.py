@@ -22,6 +22,8 @@ from unrack.slurm_text.values import Record, records
 _PAIR = re.compile(r"""([A-Za-z]\w*)\s*=\s*("[^"]*"|[^\s"]*)""")
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*", re.IGNORECASE)
 _DEEPEST = 10
+_PLACING = frozenset({"CR_ONE_TASK_PER_CORE", "CR_PACK_NODES", "CR_LLN"})
+"""Words of SelectTypeParameters that say which nodes jobs get."""
 _MEMORY = ("defmempercpu", "defmempernode", "maxmempercpu", "maxmempernode")
 CONFIGURATION = re.compile(
     r"^\s*(NodeName|PartitionName|ClusterName|SlurmctldHost|ControlMachine|NodeSet)\s*=|^\s*include\s+\S+\s*$",
@@ -32,6 +34,10 @@ CONFIGURATION = re.compile(
 
 _OF_OTHERS = frozenset({"nodename", "partitionname", "downnodes", "nodeset"})
 """Keys of lines that are not about the whole system."""
+
+
+_ALSO = {"feature": "features", "cpus": "procs"}
+"""Keys of nodes → what they may be called, too."""
 
 
 class _Line(NamedTuple):
@@ -73,7 +79,8 @@ def slurm_conf(path: Path, text: str, where: str) -> Described:
     site = _site(lines, settings, nodes)
     order = "multifactor" if "priority" in site.rules else "fcfs"
     scheduler = scheduler_from({"schedulertype": "sched/backfill", **settings})
-    notes.append(f"Its scheduler as a policy: {scheduler.spec(order)}.")
+    notes += [f"Its scheduler as a policy: {scheduler.spec(order)}.", *scheduler.left_out]
+    site = replace(site, enforced=scheduler.limits)
     held = parsed(settings.get("licenses", ""), f"{where}, Licenses", licences)
     name = settings.get("clustername", path.stem)
     return Described(where, name, tuple(nodes.values()), held, tuple(notes), site)
@@ -93,6 +100,9 @@ def _lines(path: Path, text: str, where: str, notes: list[str], depth: int) -> I
         if match := _INCLUDE.fullmatch(joined):
             yield from _included(path, match[1], at, notes, depth)
         elif found := {match[1].lower(): match[2].strip('"') for match in _PAIR.finditer(joined)}:
+            for key, other in _ALSO.items():
+                if other in found:
+                    found.setdefault(key, found.pop(other))
             yield _Line(at, found)
         joined = ""
 
@@ -117,7 +127,7 @@ def _node(fields: Mapping[str, str], where: str) -> DescribedNode:
 
     sockets = number("Sockets", 0) or number("SocketsPerBoard", 1) * number("Boards", 1)
     threads = number("ThreadsPerCore", 1)
-    cpus = number("CPUs", 0) or number("Procs", 0) or sockets * number("CoresPerSocket", 1) * threads
+    cpus = number("CPUs", 0) or sockets * number("CoresPerSocket", 1) * threads
     cpus -= number("CoreSpecCount", 0) * threads
     if listed := fields.get("cpuspeclist"):
         cpus -= len(parsed(f"c[{listed}]", f"{where}, CpuSpecList", expand))
@@ -125,7 +135,7 @@ def _node(fields: Mapping[str, str], where: str) -> DescribedNode:
     said = parsed(fields.get("gres", ""), f"{where}, Gres", gres)
     words = node_words(fields.get("state", "")) - {"UNKNOWN"}
     memory = None if memory is None else max(memory - number("MemSpecLimit", 0), 0)
-    return _described("", cpus, memory, said, (), words, fields.get("feature", fields.get("features", "")))
+    return _described("", cpus, memory, said, (), words, fields.get("feature", ""))
 
 
 def _site(lines: list[_Line], settings: Mapping[str, str], nodes: Mapping[str, DescribedNode]) -> SaidSite:
@@ -165,6 +175,15 @@ def _facts(lines: list[_Line], settings: Mapping[str, str]) -> Iterator[str]:
         yield "SelectType=select/linear gives jobs whole nodes; here several jobs share a node."
     elif parameters and "memory" not in parameters.lower():
         yield f"SelectTypeParameters={parameters} does not count memory; here the memory of nodes is counted."
+    if odd := [word for word in parameters.upper().split(",") if word.strip() in _PLACING]:
+        yield f"Of SelectTypeParameters is not taken over: {', '.join(odd)}."
+    if not says_nothing(text := settings.get("topologyplugin", "")) and not text.endswith(("none", "default", "flat")):
+        yield f"Switches (TopologyPlugin={text}) are not taken over."
+    if "suspendprogram" in settings and (text := settings.get("suspendtime", "")) not in ("", "-1", "INFINITE"):
+        yield f"Idle nodes are not switched off (SuspendTime={text})."
+    weights = {line.fields.get("weight", "1") for line in lines if line.fields.get("nodename", "DEFAULT") != "DEFAULT"}
+    if len(weights) > 1:
+        yield "Weights of nodes are not taken over: Slurm uses nodes of a low weight first."
     threads = [line.fields.get("threadspercore", "1") for line in lines if "nodename" in line.fields]
     if any(count not in ("1", "") for count in threads):
         yield "A core is a CPU as Slurm counts them (AllocCPUS): a hardware thread where ThreadsPerCore is over 1."

@@ -206,15 +206,14 @@ class Binding:
         if tasks < part.min_nodes:
             return f"{what} is for jobs on {part.min_nodes} nodes or more, and it has {tasks} tasks"
         if part.max_nodes is not None and tasks > part.max_nodes:
-            fewest = self._fewest(tasks, cores, part.name)
+            fewest = self._fewest(tasks, cores, self.site.nodes_of[part.name])
             if fewest > part.max_nodes:
                 return f"{what} is for jobs on {part.max_nodes} nodes at most, and it needs {fewest}"
         return self._over(job, part, what)
 
-    def _fewest(self, tasks: int, cores: int, partition: str) -> int:
-        """On how many nodes tasks are at least, as far as cores say; ``""``: of any partition."""
-        nodes = self.site.cluster_nodes.cores
-        most = int((nodes[self.site.nodes_of[partition]] if partition else nodes).max())
+    def _fewest(self, tasks: int, cores: int, nodes: Bools) -> int:
+        """On how many of some nodes tasks are at least, as far as cores say."""
+        most = int(self.site.cluster_nodes.cores[nodes].max(initial=0))
         return -(-tasks // max(1, most // cores)) if cores else 1
 
     def _over(self, job: int, bound: Bounded, what: str, without: Collection[str] = ()) -> str:
@@ -302,7 +301,7 @@ class Binding:
             return ()
         for keep in self.site.keeps:
             if where.reservation not in keep.owners and not isinstance(keep.of, int):
-                self._count(found, job, keep.place.name, keep.measure, keep.installed, "")
+                self._count(found, job, where, keep.place.name, keep.measure, keep.installed, "")
         for place, at in self.site.by_node.items() if self.cores[job] else ():
             keep = self.site.keeps[place]
             if (where.reservation in keep.owners) == keep.inside and (at[self._open_to(where)] >= 0).any():
@@ -319,32 +318,36 @@ class Binding:
             for measure, most in rule.file.amounts.items():
                 if measure == "nodes" and self.cores[job] and most >= self.all_cores:
                     continue  # no job can reach it, whatever the nodes, on which plans need not look then
-                self._count(found, job, f"{measure} of {subject_of}, {rule.owner}", measure, most, rule.partition)
+                self._count(
+                    found, job, where, f"{measure} of {subject_of}, {rule.owner}", measure, most, rule.partition
+                )
         partitions = where.partitions or ()
         for quota in () if queue is None else self.quotas[queue.name]:
             if quota.flavour in ("", *partitions):
                 inside = quota.flavour if len(partitions) > 1 else ""
                 for name, most in quota.places:
-                    self._count(found, job, name, quota.measure, most, inside)
+                    self._count(found, job, where, name, quota.measure, most, inside)
         if said.array[job] and said.array_limit[job] > 0:
             limit = int(said.array_limit[job])
-            self._count(found, job, f"jobs of {ARRAY} {said.array[job]}", "jobs", limit, "")
+            self._count(found, job, where, f"jobs of {ARRAY} {said.array[job]}", "jobs", limit, "")
         return _row(found)
 
     def _count(
-        self, found: dict[tuple[int, str], int], job: int, name: str, measure: str, most: int, partition: str
-    ) -> None:
-        amount = self._amount(job, measure)
+        self, found: dict[tuple[int, str], int], job: int, where: Where, name: str, measure: str, most: int,
+        partition: str,
+    ) -> None:  # fmt: skip
+        amount = self._amount(job, measure, where)
         if amount:
             place, _ = self.places.setdefault(name, (len(self.places), Place(name, measure, most)))
             found[place, partition] = amount
 
-    def _amount(self, job: int, measure: str) -> int:
+    def _amount(self, job: int, measure: str, where: Where | None = None) -> int:
         said = self.said
         if measure == "jobs":
             return 1
         if measure == "nodes":
-            return -self._fewest(int(self.tasks[job]), int(self.cores[job]), "")
+            nodes = self.site.computing if where is None else self._open_to(where)
+            return -self._fewest(int(self.tasks[job]), int(self.cores[job]), nodes)
         if measure == "tasks":
             return int(self.tasks[job])
         if measure in ("cores", "memory"):

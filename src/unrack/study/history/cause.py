@@ -4,8 +4,9 @@ The first rule that applies decides; each looks at the time between the two star
 what it waits for by its own word really came later; its nodes really had room for half of that time, so that something
 else held it; a job submitted later went first in reality and not in the simulation; its nodes really had no room. Of
 one that really started earlier: what it waits for came later in the simulation; more cores were really in use than the
-cluster has; a limit was full in the simulation; its nodes had room in the simulation, and it was kept back for a job
-ahead; it really went before a job submitted earlier; its nodes had no room in the simulation.
+cluster has; a limit was full in the simulation; a reservation kept its nodes there, by how long the job asks to run;
+they had room, and it was kept back for a job ahead; it really went before a job submitted earlier; its nodes had no
+room in the simulation.
 
 A log seldom says on which nodes jobs ran. What is held on the nodes of a partition is at least what jobs hold that can
 be nowhere else, and at most what all hold that may be there: there was room, or none, only if both say so.
@@ -13,9 +14,10 @@ be nowhere else, and at most what all hold that may be there: there was room, or
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -37,11 +39,21 @@ class Cause(StrEnum):
     NO_ROOM_REALLY = "its nodes really had no room: other jobs were there"
     TOO_MUCH = "more cores were really in use than the cluster has"
     LIMIT = "a limit of the file was full in the simulation, and did not hold it back in reality"
+    RESERVED = "a reservation of the file kept its nodes in the simulation, and did not hold it back in reality"
     KEPT_BACK = "kept back in the simulation for a job ahead: backfill by estimates, or priorities"
     WENT_FIRST = "went before a job submitted earlier: priorities, or backfill by other estimates"
     NO_ROOM_HERE = "its nodes had no room in the simulation: other jobs were there"
     NO_ROOM_PERHAPS = "its nodes may have had no room: other partitions share them"
     UNKNOWN = "not known"
+
+
+class Reserved(NamedTuple):
+    """A time, s, for which a reservation keeps nodes from the jobs of others."""
+
+    name: str
+    start: float
+    end: float
+    amount: Ints  # int64[measures, partitions]: what these nodes have of each partition
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +80,9 @@ class Starts:
     # of it
     claims: pl.DataFrame
     limits: Mapping[str, int]
+    request: Floats  # float64[jobs]: how long each asks to run, s
+    own: Sequence[str]  # the reservation of each; ``""``: none
+    reserved: Sequence[Reserved]
     _steps: dict[str | tuple[int, bool, bool], tuple[Floats, Ints]] = field(default_factory=dict, repr=False)
 
     def cause(self, job: int, tolerance_s: float) -> tuple[Cause, str]:
@@ -98,6 +113,9 @@ class Starts:
         for place, short in self._limited(job, real, told):
             if short >= PART * (told - real):
                 return Cause.LIMIT, place
+        for name, lost in self._reserved(job, real, told).items():
+            if lost >= PART * (told - real):
+                return Cause.RESERVED, name
         room, free = self._room(job, real, told, really=False)
         if room >= PART:
             return Cause.KEPT_BACK, f"room for it in {room:.0%} of the time"
@@ -124,12 +142,28 @@ class Starts:
         found: Bools = self.meets[self.partition[job]][self.partition]
         return found
 
-    def _room(self, job: int, start: float, end: float, really: bool) -> tuple[float, int]:
-        """In which part of a time there was room for a job in one of the histories; what was free at least."""
+    def _reserved(self, job: int, start: float, end: float) -> dict[str, float]:
+        """For how long each reservation alone left no room for a job in the simulation."""
+        found = dict[str, float]()
+        for one in self.reserved:
+            since, until = max(start, one.start - self.request[job]), min(end, one.end)
+            if one.name != self.own[job] and since < until:
+                kept = one.amount[:, [self.partition[job]]]
+                rooms = [self._room(job, since, until, really=False, kept=less)[0] for less in (0, kept)]
+                found[one.name] = found.get(one.name, 0.0) + (rooms[0] - rooms[1]) * (until - since)
+        return found
+
+    def _room(
+        self, job: int, start: float, end: float, really: bool, kept: Ints | int = 0
+    ) -> tuple[float, int]:  # fmt: skip
+        """In which part of a time there was room for a job in one of the histories; what was free at least.
+
+        ``kept``: what of its partition is none's.
+        """
         times, level = self._of_nodes(int(self.partition[job]), really)
         first, last = int(np.searchsorted(times, start, "right")) - 1, int(np.searchsorted(times, end, "left"))
         edges = np.clip(times[max(first, 0) : last + 1], start, end)
-        free = self.capacity[:, [self.partition[job]]] - level[:, max(first, 0) : max(first, 0) + len(edges)]
+        free = self.capacity[:, [self.partition[job]]] - kept - level[:, max(first, 0) : max(first, 0) + len(edges)]
         short = np.any(free < self.asks[:, [job]], axis=0)
         fits = np.diff(edges) * ~np.asarray(short)[: len(edges) - 1]
         return float(fits.sum()) / max(end - start, 1e-9), int(free[0, 0])

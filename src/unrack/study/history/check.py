@@ -10,18 +10,20 @@ import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
-from unrack.kernels.arrays import Floats, Ints
+from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.resources.contract import Nodes
+from unrack.resources.site.installed import Site
 from unrack.resources.site.told.partitions import masks_of, partitions_of
 from unrack.resources.use import Kept
 from unrack.sim.log import RunLog
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
 from unrack.steps import held_between, means
-from unrack.study.history.cause import Starts
+from unrack.study.history.cause import Reserved, Starts
 from unrack.units import SECOND_US
-from unrack.workload.job import JobTable, Workload
+from unrack.workload.job import ESTIMATE, JobTable, Workload
 from unrack.workload.site.graph import After, graph_of
+from unrack.workload.site.settled import said_by
 
 MOST_JOBS = 5_000
 """Of more, the first are compared: pairs are many."""
@@ -228,7 +230,8 @@ def _starts(result: Result) -> tuple[pl.DataFrame, Starts, Sequence[str]]:
     numbers = {name: place for place, name in enumerate(masks)}
     submit = jobs.submit_us / SECOND_US
     real = submit + jobs.extra[WAIT].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    asks, room = np.stack([jobs.tasks * jobs.cores, jobs.tasks * jobs.memory_mb]), [cluster.cores, cluster.memory_mb]
+    asks = np.stack([jobs.tasks * jobs.cores, jobs.tasks * jobs.memory_mb])
+    room = np.stack([cluster.cores, cluster.memory_mb])
     if cluster.total_mb is None:
         asks, room = asks[:1], room[:1]
     starts = Starts(
@@ -236,10 +239,24 @@ def _starts(result: Result) -> tuple[pl.DataFrame, Starts, Sequence[str]]:
         jobs.work_us / SECOND_US, np.stack([_own_word(jobs, real), log.came_us / SECOND_US]), asks,
         np.array([numbers.get(name, len(masks)) for name in named], np.int64),
         np.any(inside[:, None] & inside[None], axis=2), np.all(inside[:, None] | ~inside[None], axis=2),
-        np.stack(room) @ inside.T, _claims(log),
+        room @ inside.T, _claims(log),
         {} if site is None else {place.name: place.amount for place in site.places},
+        jobs.asks[ESTIMATE] / SECOND_US, said_by(jobs, cluster).reservation, _reserved(cluster, room, inside),
     )  # fmt: skip
     return frame, starts, names
+
+
+def _reserved(cluster: Cluster, room: Ints, inside: Bools) -> list[Reserved]:
+    """When reservations keep whole nodes; ``inside``: bool[partitions, nodes]."""
+    site = cluster.places.installed.get("site")
+    if not isinstance(site, Site):
+        return []
+    names = {abs(number): name for name, number in site.owners.items() if not site.cores_of[name]}
+    return [
+        Reserved(names[one.owner], one.start_us / SECOND_US, one.end_us / SECOND_US, (room * one.nodes) @ inside.T)
+        for one in cluster.places.windows
+        if one.owner in names
+    ]
 
 
 def _claims(log: RunLog) -> pl.DataFrame:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from unrack.cluster.formats.accounting import listed, priority_of
-from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose
+from unrack.cluster.formats.site import Lost, SaidSite
 from unrack.live.driver.used import Used
 from unrack.live.slurm.commands.run import clean_environment, find_command, printed, run_all
 from unrack.slurm_text.scheduler import Scheduler
@@ -34,7 +35,7 @@ def read_accounting(
     commands = [[sacctmgr, "-P", "show", "assoc", "tree", *cluster], [sacctmgr, "-P", "show", "qos"]]
     texts = [printed(done, "sacctmgr") for done in run_all(commands, kept, timeout_s)]
     found = accounting_of(*texts)
-    return (found if scheduler.limits else without_limits(found)).then(rules)
+    return (found if scheduler.limits else replace(found.without_limits(), lost={})).then(rules)
 
 
 def read_used(
@@ -56,18 +57,6 @@ def read_used(
     return used_by(printed(done, "sshare"), at_s)
 
 
-def without_limits(said: SaidSite) -> SaidSite:
-    """Accounts and their shares, without limits: where limits are not enforced."""
-
-    def free(keys: Keys) -> Keys:
-        users = [one if isinstance(one, str) else free(one) for one in keys.get("users", ())]
-        own = {key: value for key, value in keys.items() if key not in ("limits", "max_time", "users")}
-        return own | ({"users": users} if users else {})
-
-    qos, accounts = ({name: free(keys) for name, keys in of.items()} for of in (said.qos, said.accounts))
-    return SaidSite(qos=qos, accounts=accounts)
-
-
 def accounting_of(associations: str, qos: str) -> SaidSite:
     """What ``sacctmgr -P show assoc tree`` and ``sacctmgr -P show qos`` print.
 
@@ -77,13 +66,7 @@ def accounting_of(associations: str, qos: str) -> SaidSite:
         It cannot be understood.
     """
     found = listed(associations, "sacctmgr show assoc", "slurm").site or SaidSite()
-    found = found.then(listed(qos, "sacctmgr show qos", "slurm").site or SaidSite())
-    bounded = sorted(name for name, keys in found.qos.items() if keys.get("limits"))
-    users = [one for keys in found.accounts.values() for one in keys.get("users", ()) if isinstance(one, Mapping)]
-    if any(one.get("limits") for one in (*found.accounts.values(), *users)):
-        for name in bounded:
-            lose(found.lost, "Limits of a QOS are in place of those of accounts in Slurm, while here both hold", name)
-    return found
+    return found.then(listed(qos, "sacctmgr show qos", "slurm").site or SaidSite())
 
 
 def used_by(printed: str, at_s: float) -> Used:

@@ -133,6 +133,10 @@ def read_sacct(
     if f"{EXTRA}dependency" in ours.columns:  # which then says why it was not eligible before
         began = pl.when(pl.col(f"{EXTRA}dependency").is_null()).then(f"{EXTRA}begin_s")
         ours = ours.with_columns(began.alias(f"{EXTRA}begin_s"))
+    if f"{EXTRA}array" in ours.columns:  # a member is not eligible before its array's limit of running ones lets it
+        array, time = pl.col(f"{EXTRA}array"), pl.col(f"{EXTRA}begin_s")
+        first = pl.when(time.is_null().any().over(array)).then(None).otherwise(time.min().over(array))
+        ours = ours.with_columns(pl.when(array.is_null()).then(time).otherwise(first).alias(f"{EXTRA}begin_s"))
     header = {"Columns": f"a task a node; {size} cores, {memory} memory", "UnixStartTime": str(start_us // 1_000_000)}
     read = frame.height + kept.height - ended.height
     return workload(source, "sacct", read, ours, tally, overrun, header)
