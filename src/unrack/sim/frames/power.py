@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.lease import FIRST, LENDER, NODES, TASKS, Lease, nodes_of
+from unrack.ledger.lease import CORES, FIRST, LENDER, NODES, TASKS, Lease, nodes_of
 from unrack.resources.power.resource import Power
 from unrack.resources.power.switching import Switching
 from unrack.sim.log import RunLog
@@ -99,14 +99,18 @@ def energy_column(log: RunLog) -> pl.Series:
 
 
 def _of_tasks(log: RunLog, power: Power, begin_us: Ints) -> tuple[Ints, Uses]:
-    """Uses of power by the tasks of jobs, and the job of each, int64[uses], in mW; a span draws once it works."""
+    """Uses of power by the tasks of jobs, and the job of each, int64[uses], in mW; a span draws once it works.
+
+    A suspended job has no cores, and draws nothing.
+    """
     jobs, rows = log.jobs, log.rows.astype(np.int64)
     row, node = each_of(rows[:, FIRST], rows[:, NODES])
     span = np.repeat(np.arange(len(log.span_attempt)), np.diff(log.span_rows))[row]
     job = log.span_job[span]
     each = jobs.cores[job] * power.core_mw[node] + power.of_devices(jobs.devices, len(jobs))[job]
+    stands = (rows[row, CORES] == 0) & (jobs.cores[job] > 0)
     start = np.minimum(begin_us[span], log.span_end_us[span])
-    return job, Uses(node, start, log.span_end_us[span], rows[row, TASKS] * each)
+    return job, Uses(node, start, log.span_end_us[span], np.where(stands, 0, rows[row, TASKS] * each))
 
 
 def _held(log: RunLog) -> tuple[Ints, Ints]:
