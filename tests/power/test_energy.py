@@ -70,3 +70,14 @@ def test_before_anything_happens_all_nodes_are_idle(faults: tuple[Fault, ...]) -
     assert told["energy_without_jobs_kwh"] == pytest.approx((joules - 10 * 300) / 3.6e6)
     assert told["power_mean_kw"] == pytest.approx(joules / 20 / 1000)
     assert measure(result.tables, cluster, (0, 4 * S))["power_peak_kw"] == 0.2
+
+
+def test_after_the_last_job_idle_nodes_are_switched_off_too() -> None:
+    off = {"after": 10, "shutdown": 5, "shutdown_watts": 50, "keep_on": 1}
+    power = {"idle": 100, "peak": 300, "off": 1, "switch_off": off}
+    cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}], "power": power})
+    jobs = job_table(submit_us=[0], work_us=[20 * S], tasks=[2], cores=[4])
+    result = unrack.simulate(cluster, workload_of(jobs), "easy")
+    assert result.table("power").rows() == [(0, 600, 0, 0), (20, 200, 200, 0), (30, 150, 150, 0), (35, 101, 101, 1)]
+    told = measure(result.tables, cluster, (0, 1000 * S))
+    assert told["energy_kwh"] == pytest.approx((20 * 600 + 10 * 200 + 5 * 150 + 965 * 101) / 3.6e6)
