@@ -70,10 +70,15 @@ def _shown(plan: Plan, searched: Sequence[Searched]) -> list[int]:
     return [at for at, goal in enumerate(goals) if not goal.unasked or not all(trial.met(goal) for trial in every)]
 
 
-def _rank(plan: Plan, line: Mapping[str, Any]) -> float:
-    own = line["answer"]
-    value = own["metrics"].get(plan.settings.objective, {}).get("mean")
-    return float(own["cost"]["total"]) if value is None else plan.settings.sign * float(value)
+def _rank(plan: Plan, line: Mapping[str, Any]) -> tuple[float, float]:
+    """How much of the objective the answer of a line needs, infinitely much where it has none of it; and its cost."""
+    own, what, cost = line["answer"], plan.settings.objective, float(line["answer"]["cost"]["total"])
+    if what == COST:
+        return cost, cost
+    if key := next((vary for vary in plan.settings.varies if vary.key == what), None):
+        return (float(key.values.index(own["values"][what])) if what in own["values"] else math.inf), cost
+    value = own["metrics"][what]["mean"]
+    return (math.inf if value is None else plan.settings.sign * float(value)), cost
 
 
 def line_answer(plan: Plan, searched: Searched) -> dict[str, Any]:
@@ -136,7 +141,7 @@ def system_answer(plan: Plan, searched: Searched, system: int) -> dict[str, Any]
 
 def _metrics(plan: Plan) -> list[str]:
     own = [goal.metric for goal in plan.settings.goals]
-    objective = [] if plan.settings.objective == COST else [plan.settings.objective]
+    objective = [] if plan.ordered else [plan.settings.objective]
     return list(dict.fromkeys([*own, *objective, "served", "wait_s_mean", "wait_s_p95", "utilisation_cores"]))
 
 
