@@ -82,7 +82,7 @@ def jobs_frame(
         more = [*more, on[0], on[1].set(jobs.under_way.on.is_null(), None)]
     if log.eligible_us is not None:
         more = [*more, _seconds(since, since < NEVER_US).alias("eligible_s")]
-        if "state" in jobs.extra.columns:
+        if "state" in jobs.extra.columns and STATE_KEPT not in jobs.extra.columns:
             more = [*more, jobs.extra["state"].alias(STATE_KEPT)]
     late = ~finished | (end > jobs.deadline_us)
     bounded = np.maximum(1.0, response / np.maximum(run, BOUND_US))
