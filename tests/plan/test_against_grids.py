@@ -208,6 +208,7 @@ def test_the_line_that_needs_least_is_the_best_by_a_metric_of_which_more_is_bett
     means = [line["answer"]["metrics"]["utilisation_cores"]["mean"] for line in found["lines"]]
     assert means[0] != means[1]
     assert found["least"] == means.index(max(means))
+    assert f" with utilisation_cores of {100 * max(means):.4g} %, " in found["headline"]
 
 
 def test_of_systems_with_as_little_of_the_key_that_is_to_be_least_the_cheapest_is_taken(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from unrack.metric.estimate import estimate
 from unrack.plan.decided import certain_text, missed_text, of_goal, shown, values_text
 from unrack.plan.execute import Plan, Searched
-from unrack.plan.goal import COST, Trial, is_share, is_time, mean_of
+from unrack.plan.goal import COST, Trial, amount_text, is_share, is_time, mean_of
 from unrack.plan.search import SURE, Verdict
 from unrack.report.charts.spec import Spec, colour_of, framed, number, word
 from unrack.units import time_unit
@@ -174,7 +174,7 @@ def _told(plan: Plan, searched: Searched, line: Mapping[str, Any]) -> dict[str, 
         words = [brief, *undecided, why, f"{line['believed']} were not tried" if line["believed"] else ""]
         return {"brief": brief, "why_below": why, "sentence": "; ".join([*filter(None, words), *_unserved(plan, line)])}
     cost = f"{own['cost']['total']:,.0f} {own['cost']['currency']}"
-    brief = f"{name}: {said(own)} for {cost}, {certain_text(rule, own, searched.drawn)}"
+    brief = f"{name}: {said(own)} for {cost}{_objective_text(plan, own)}, {certain_text(rule, own, searched.drawn)}"
     if found.best == 0 and line["systems"] > 1 and plan.ordered:
         brief += " (the least of the values given: smaller ones may do)"
     if undecided:
@@ -185,6 +185,14 @@ def _told(plan: Plan, searched: Searched, line: Mapping[str, Any]) -> dict[str, 
         some = [said(line["tried"][at]) for at in line["worse_above"]]
         words.append(f"more is not always better: {', '.join(some)} fails again")
     return {"brief": brief, "why_below": why, "sentence": "; ".join(filter(None, words))}
+
+
+def _objective_text(plan: Plan, system: Mapping[str, Any]) -> str:
+    """The mean of the metric that is to be least, of which tables of goals may say nothing."""
+    if plan.ordered:
+        return ""
+    metric = plan.settings.objective
+    return f" with {metric} of {amount_text(metric, system['metrics'][metric]['mean'])}"
 
 
 def _headline(lines: Sequence[Mapping[str, Any]], least: int | None, goals: Sequence[str]) -> str:
