@@ -241,15 +241,16 @@ def use_columns(log: RunLog) -> list[pl.Series]:
 def preemption_columns(log: RunLog, suspends: bool) -> list[pl.Series]:
     """Further columns of jobs where jobs are stopped for others.
 
-    Columns: preemptions (attempts that were stopped), and core_s_lost_preempted (core-seconds of work lost with them);
+    Columns: preemptions (attempts that were stopped), and core_s_lost_preempted (core-seconds of work lost with them, at
+    the size with which each job was submitted, of which work is told);
     where some are suspended also suspensions (how often) and suspended_s (for how long).
     """
     count, lost = np.zeros(len(log.jobs), np.int64), np.zeros(len(log.jobs))
-    cores = log.amounts[1]
+    cores, tasks = log.amounts[1], tasks_held(log)
     for attempt, preempted in log.preempted.items():
-        job = log.attempt_job[attempt]
+        job, span = log.attempt_job[attempt], log.attempt_spans[attempt]
         count[job] += 1
-        lost[job] += cores[log.attempt_spans[attempt]] * preempted.lost_us / SECOND_US
+        lost[job] += cores[span] * log.jobs.tasks[job] / tasks[span] * preempted.lost_us / SECOND_US
     found = [pl.Series("preemptions", count), pl.Series("core_s_lost_preempted", lost)]
     if suspends:
         own = [log.suspended.get(job, []) for job in range(len(log.jobs))]
