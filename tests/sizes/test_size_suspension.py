@@ -64,7 +64,10 @@ def test_running_jobs_change_no_size_where_some_are_suspended() -> None:
 
 @pytest.mark.parametrize("policy", ["easy(molding=earliest-end)", "easy(resizing=fpsma)"])
 def test_what_a_preempted_job_of_another_size_loses_is_its_work_on_the_cores_of_its_own(policy: str) -> None:
-    site = {"preempt": {"by": "qos", "mode": "requeue"}, "qos": [{"name": "low"}, {"name": "high", "preempts": ["low"]}]}
+    site = {
+        "preempt": {"by": "qos", "mode": "requeue"},
+        "qos": [{"name": "low"}, {"name": "high", "preempts": ["low"]}],
+    }
     cluster = unrack.Cluster.from_dict({"nodes": [{"count": 1, "cores": 4}], "site": site})
     said = pl.DataFrame({"qos": ["low", "high"], "sizes": ["2:1000;4:500", None], "flexibility": ["malleable", None]})
     jobs = job_table(submit_us=[0, 100 * S], work_us=[1000 * S, 10 * S], tasks=[2, 4], extra=said)

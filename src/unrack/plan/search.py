@@ -214,7 +214,7 @@ class Space:
         least: Callable[[tuple[int, ...]], float],
         of_equals: Callable[[tuple[int, ...]], float] = lambda place: 0.0,
     ) -> Space:
-        """All combinations of so many values along each key; equals by ``of_equals``, then in the order of their values.
+        """All combinations of so many values along each key; equals by ``of_equals``, then by their values.
 
         Examples
         --------
