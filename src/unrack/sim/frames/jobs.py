@@ -241,9 +241,9 @@ def use_columns(log: RunLog) -> list[pl.Series]:
 def preemption_columns(log: RunLog, suspends: bool) -> list[pl.Series]:
     """Further columns of jobs where jobs are stopped for others.
 
-    Columns: preemptions (attempts that were stopped), and core_s_lost_preempted (core-seconds of work lost with them, of
-    the cores of a job's own size, as work is told of that); where some are suspended also suspensions (how often) and
-    suspended_s (for how long).
+    Columns: preemptions (attempts that were stopped), and core_s_lost_preempted (core-seconds of work lost with them,
+    of the cores of a job's own size, as work is told of that); where some are suspended also suspensions (how often)
+    and suspended_s (for how long).
     """
     count, lost = np.zeros(len(log.jobs), np.int64), np.zeros(len(log.jobs))
     cores, tasks = log.amounts[1], tasks_held(log)
