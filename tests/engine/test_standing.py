@@ -56,6 +56,13 @@ def test_noise_marks_those_that_are_not_told_apart_and_only_where_some_row_is_wo
     assert marks(rows, "wait", "low") == {}
 
 
+def test_a_row_that_lacks_seeds_makes_no_worse_row_the_best_of_the_others() -> None:
+    rows = {"a": entry([1.0, 1.0, *[9.0, 9.1] * 4]), "b": entry([2.0, 2.0, *[1.0, 1.1] * 4]), "c": entry([5.0, 5.0])}
+    assert marks(rows, "wait", "low").get("a") != "best"
+    rows["b"] = entry([1.0, 1.0, *[5.0, 5.1] * 4])
+    assert marks(rows, "wait", "low").get("a") != "best"
+
+
 def test_the_more_rows_are_compared_the_wider_the_intervals() -> None:
     """A difference that suffices between two rows is not enough once nine others could have been best by chance."""
     rows = {"a": entry([1.0, 2.0, 3.0, 4.0]), "b": entry([1.5, 2.8, 3.4, 4.9])}

@@ -208,3 +208,28 @@ def test_the_line_that_needs_least_is_the_best_by_a_metric_of_which_more_is_bett
     means = [line["answer"]["metrics"]["utilisation_cores"]["mean"] for line in found["lines"]]
     assert means[0] != means[1]
     assert found["least"] == means.index(max(means))
+    assert f" with utilisation_cores of {100 * max(means):.4g} %, " in found["headline"]
+
+
+def test_of_systems_with_as_little_of_the_key_that_is_to_be_least_the_cheapest_is_taken(tmp_path: Path) -> None:
+    problem = Problem(batch("'easy'", 60), ["wait_s_mean < 100 h"], [f"{MEMORY}=9 GB,16 GB", f"{COUNT}=9,7,8"])
+    own = planned(tmp_path, problem, objective=MEMORY)["lines"][0]
+    assert [own["answer"]["values"], *(one["values"][COUNT] for one in own["tried"][1:3])] == [
+        {MEMORY: "9 GB", COUNT: 7}, 8, 9]  # fmt: skip
+
+
+def test_of_lines_that_need_as_little_of_the_key_the_cheapest_needs_least(tmp_path: Path) -> None:
+    problem = Problem(batch("'fcfs', 'easy'", 60), ["wait_s_mean < 20 min"], [f"{MEMORY}=16 GB,9 GB", f"{COUNT}=10,12"])
+    found = planned(tmp_path, problem, objective=MEMORY)
+    assert [line["answer"]["values"] for line in found["lines"]] == [
+        {MEMORY: "16 GB", COUNT: 12}, {MEMORY: "16 GB", COUNT: 10}]  # fmt: skip
+    assert found["least"] == 1
+
+
+def test_of_a_metric_of_a_kind_of_device_the_best_is_taken_by_its_own_direction(tmp_path: Path) -> None:
+    metric = "asked_nvme_bandwidth_mb_s"
+    problem = Problem(pooled("'first-fit'", 0.5), ["served > 1 %"], [f"{DRIVES}=10..11"])
+    own = planned(tmp_path, problem, objective=metric, share=0.5)["lines"][0]
+    means = [one["metrics"][metric]["mean"] for one in own["tried"]]
+    assert means[0] != means[1]
+    assert own["answer"]["metrics"][metric]["mean"] == max(means)

@@ -106,6 +106,7 @@ def test_the_run_and_its_tables_agree_while_memory_follows_use(policy: str) -> N
         kernel.switched.switching.close(log.end_us + 1)
         _, replayed = _replayed(log, kernel.switched.switching._power)
         assert replayed is not None
+        replayed.close(log.end_us + 1)
         assert sorted(kernel.switched.switching.spells) == sorted(replayed.spells)
         off += sum(spell.off for spell in replayed.spells)
         assert power_frame(log)["watts"].min() >= 5 * len(cluster)

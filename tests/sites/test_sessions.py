@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -43,6 +45,23 @@ def test_a_job_is_in_the_queue_from_when_it_comes_or_never() -> None:
     followed = unrack.filtered(log(start_s=[0, 50, 160, 400]), {"sessions": {"by": "users", "think": "5 min"}})
     result = unrack.simulate(unrack.Cluster.homogeneous(1, 1), followed, "fcfs")
     assert result.metrics["queue_length_mean"] == pytest.approx((50 + 240) / 650)
+
+
+@pytest.mark.parametrize(
+    ("state", "well"),
+    [("COMPLETED", True), ("finished", True), ("done", True), ("CD", True), ("COMPLETING", True), (None, True),
+     ("CANCELLED by 7", False), ("TO", False), ("OUT_OF_ME+", False), ("failed", False), ("Error", False)],
+)  # fmt: skip
+def test_a_job_ended_well_unless_its_state_says_otherwise(state: str | None, well: bool, tmp_path: Path) -> None:
+    after = log(dependency=["", "afterok:1", "", ""], state=[state, "finished", None, None])
+    result = unrack.simulate(unrack.Cluster.homogeneous(1, 1), after, "fcfs")
+    ends = result.jobs.sort("job")["start_s"].is_not_null().to_list()
+    assert ends == [True, well, True, True]
+    for _ in range(2):  # read back it is the same, and once more
+        result.jobs.write_parquet(tmp_path / "jobs.parquet")
+        again = unrack.read_trace(tmp_path / "jobs.parquet")
+        result = unrack.simulate(unrack.Cluster.homogeneous(1, 1), again, "fcfs")
+        assert result.jobs.sort("job")["start_s"].is_not_null().to_list() == ends
 
 
 def test_with_more_room_users_come_earlier() -> None:

@@ -11,7 +11,10 @@ from suspending import mixed_suspending_site
 
 import unrack
 from unrack.errors import PolicyError
-from unrack.workload.job import Workload
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
+
+S = 10**6
 
 
 def with_sizes(workload: Workload, seed: int) -> tuple[Workload, list[dict[int, float]]]:
@@ -57,3 +60,19 @@ def test_running_jobs_change_no_size_where_some_are_suspended() -> None:
     cluster, workload = mixed_suspending_site(0)
     with pytest.raises(PolicyError, match="sizes of running jobs"):
         unrack.simulate(cluster, with_sizes(workload, 0)[0], "easy(resizing=fpsma)")
+
+
+@pytest.mark.parametrize("policy", ["easy(molding=earliest-end)", "easy(resizing=fpsma)"])
+def test_what_a_preempted_job_of_another_size_loses_is_its_work_on_the_cores_of_its_own(policy: str) -> None:
+    site = {
+        "preempt": {"by": "qos", "mode": "requeue"},
+        "qos": [{"name": "low"}, {"name": "high", "preempts": ["low"]}],
+    }
+    cluster = unrack.Cluster.from_dict({"nodes": [{"count": 1, "cores": 4}], "site": site})
+    said = pl.DataFrame({"qos": ["low", "high"], "sizes": ["2:1000;4:500", None], "flexibility": ["malleable", None]})
+    jobs = job_table(submit_us=[0, 100 * S], work_us=[1000 * S, 10 * S], tasks=[2, 4], extra=said)
+    result = unrack.simulate(cluster, Workload("sizes", jobs, Intake("", "", 2, 2)), policy)
+    held = result.placements.filter(outcome="preempted")
+    assert held["cores_per_node"].max() == 4
+    area = (held["cores_per_node"] * (held["end_s"] - held["start_s"])).sum()
+    assert result.jobs["core_s_lost_preempted"].to_list() == pytest.approx([area, 0])

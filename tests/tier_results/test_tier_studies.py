@@ -25,6 +25,8 @@ from unrack.sim.explained.job import explain
 from unrack.study.grid import load_study
 from unrack.study.results.from_folder import finished_run
 from unrack.study.runner import run_study
+from unrack.workload.formats.readers import read_trace
+from unrack.workload.tier_asks import NO_CEILING
 from unrack_papers.servers.published_json import published_cluster
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -307,3 +309,12 @@ def test_every_metric_and_column_of_tiers_is_described() -> None:
         "stranded_mb_TIER", "cluster.tiers",
     ):  # fmt: skip
         assert f"`{name}`" in tables, name
+
+
+def test_the_table_of_jobs_read_as_a_trace_asks_what_the_jobs_asked(finished: Path) -> None:
+    table = runs_of(finished)[0][1] / "jobs.parquet"
+    jobs, again = pl.read_parquet(table), read_trace(table).jobs
+    assert again.slo is not None
+    assert again.slo.floor_mb.tolist() == jobs["local_asked_mb"].to_list()
+    assert again.slo.ceiling_mb.tolist() == jobs["ceiling_mb"].fill_null(NO_CEILING).to_list()
+    assert (again.slo.spread >= 0).any()

@@ -333,7 +333,7 @@ def _standing(world: str, rows: Mapping[str, ComparedRow], metric: str, better: 
     sign = 1 if better == "low" else -1
     top = min(values, key=lambda name: sign * math.fsum(values[name][seed] for seed in sorted(shared)))
     others = [name for name in values if name != top]
-    equal = [name for name in others if _equal(values[name], values[top], shared)]
+    equal = [name for name in others if _equal(values[name], values[top])]
     if len(equal) == len(others):
         return MetricStanding(world, means)
     drawn = all(mean.count > 1 and len(values[name]) == 1 for name, mean in means.items())
@@ -341,7 +341,9 @@ def _standing(world: str, rows: Mapping[str, ComparedRow], metric: str, better: 
         return MetricStanding(world, means, best=_in_order(values, [top, *equal]))
     level = 1 - (1 - LEVEL) / len(others)
     gaps = {name: gap for name in others if (gap := rows[name].above(rows[top], metric, level)) is not None}
-    near = [name for name in others if name not in equal and not (name in gaps and gaps[name].excludes_0)]
+    # a row with which the top has more seeds in common than with all may be below it on these
+    worse = {name for name, gap in gaps.items() if gap.excludes_0 and sign * gap.mean > 0}
+    near = [name for name in others if name not in equal and name not in worse]
     if not near:
         return MetricStanding(world, means, _in_order(values, [top, *equal]), gaps=gaps, drawn=drawn)
     among = (top, *(name for name in others if name in equal or name in near))
@@ -352,5 +354,5 @@ def _in_order(values: Mapping[str, object], names: Sequence[str]) -> tuple[str, 
     return tuple(name for name in values if name in names)
 
 
-def _equal(one: Mapping[int, float], other: Mapping[int, float], seeds: set[int]) -> bool:
-    return all(math.isclose(one[seed], other[seed], rel_tol=1e-9, abs_tol=1e-12) for seed in seeds)
+def _equal(one: Mapping[int, float], other: Mapping[int, float]) -> bool:
+    return all(math.isclose(one[seed], other[seed], rel_tol=1e-9, abs_tol=1e-12) for seed in one if seed in other)

@@ -14,7 +14,7 @@ from typing import Any
 from unrack.metric.estimate import estimate
 from unrack.plan.decided import certain_text, missed_text, of_goal, shown, values_text
 from unrack.plan.execute import Plan, Searched
-from unrack.plan.goal import COST, Trial, is_share, is_time, mean_of
+from unrack.plan.goal import COST, Trial, amount_text, is_share, is_time, mean_of
 from unrack.plan.search import SURE, Verdict
 from unrack.report.charts.spec import Spec, colour_of, framed, number, word
 from unrack.units import time_unit
@@ -69,10 +69,15 @@ def _shown(plan: Plan, searched: Sequence[Searched]) -> list[int]:
     return [at for at, goal in enumerate(goals) if not goal.unasked or not all(trial.met(goal) for trial in every)]
 
 
-def _rank(plan: Plan, line: Mapping[str, Any]) -> float:
-    own = line["answer"]
-    value = own["metrics"].get(plan.settings.objective, {}).get("mean")
-    return float(own["cost"]["total"]) if value is None else plan.settings.sign * float(value)
+def _rank(plan: Plan, line: Mapping[str, Any]) -> tuple[float, float]:
+    """How much of the objective the answer of a line needs, infinitely much where it has none of it; and its cost."""
+    own, what, cost = line["answer"], plan.settings.objective, float(line["answer"]["cost"]["total"])
+    if what == COST:
+        return cost, cost
+    if key := next((vary for vary in plan.settings.varies if vary.key == what), None):
+        return (float(key.values.index(own["values"][what])) if what in own["values"] else math.inf), cost
+    value = own["metrics"][what]["mean"]
+    return (math.inf if value is None else plan.settings.sign * float(value)), cost
 
 
 def line_answer(plan: Plan, searched: Searched) -> dict[str, Any]:
@@ -135,7 +140,7 @@ def system_answer(plan: Plan, searched: Searched, system: int) -> dict[str, Any]
 
 def _metrics(plan: Plan) -> list[str]:
     own = [goal.metric for goal in plan.settings.goals]
-    objective = [] if plan.settings.objective == COST else [plan.settings.objective]
+    objective = [] if plan.ordered else [plan.settings.objective]
     return list(dict.fromkeys([*own, *objective, "served", "wait_s_mean", "wait_s_p95", "utilisation_cores"]))
 
 
@@ -168,7 +173,7 @@ def _told(plan: Plan, searched: Searched, line: Mapping[str, Any]) -> dict[str, 
         words = [brief, *undecided, why, f"{line['believed']} were not tried" if line["believed"] else ""]
         return {"brief": brief, "why_below": why, "sentence": "; ".join([*filter(None, words), *_unserved(plan, line)])}
     cost = f"{own['cost']['total']:,.0f} {own['cost']['currency']}"
-    brief = f"{name}: {said(own)} for {cost}, {certain_text(rule, own, searched.drawn)}"
+    brief = f"{name}: {said(own)} for {cost}{_objective_text(plan, own)}, {certain_text(rule, own, searched.drawn)}"
     if found.best == 0 and line["systems"] > 1 and plan.ordered:
         brief += " (the least of the values given: smaller ones may do)"
     if undecided:
@@ -179,6 +184,14 @@ def _told(plan: Plan, searched: Searched, line: Mapping[str, Any]) -> dict[str, 
         some = [said(line["tried"][at]) for at in line["worse_above"]]
         words.append(f"more is not always better: {', '.join(some)} fails again")
     return {"brief": brief, "why_below": why, "sentence": "; ".join(filter(None, words))}
+
+
+def _objective_text(plan: Plan, system: Mapping[str, Any]) -> str:
+    """The mean of the metric that is to be least, of which tables of goals may say nothing."""
+    if plan.ordered:
+        return ""
+    metric = plan.settings.objective
+    return f" with {metric} of {amount_text(metric, system['metrics'][metric]['mean'])}"
 
 
 def _headline(lines: Sequence[Mapping[str, Any]], least: int | None, goals: Sequence[str]) -> str:

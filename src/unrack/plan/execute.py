@@ -171,7 +171,7 @@ class Plan:
             return bills[place].total
 
         with self.document.part("clusters", cluster, kind=ClusterError):
-            space = Space.over([len(vary.values) for vary in varies], least)
+            space = Space.over([len(vary.values) for vary in varies], least, lambda place: bills[place].total)
         line = Line(cluster, policy, self._cluster({}, cluster).name, spec.label, varies, space,
                     tuple(bills[place] for place in space.places))  # fmt: skip
         if self.settings.objective == COST and len(space) > 1 and space.least[0] == space.least[-1]:

@@ -208,8 +208,13 @@ class Space:
     least: tuple[float, ...]  # of each system: what is to be least, such as its cost
 
     @classmethod
-    def over(cls, sizes: Sequence[int], least: Callable[[tuple[int, ...]], float]) -> Space:
-        """All combinations of so many values along each key; equals in the order of their values.
+    def over(
+        cls,
+        sizes: Sequence[int],
+        least: Callable[[tuple[int, ...]], float],
+        of_equals: Callable[[tuple[int, ...]], float] = lambda place: 0.0,
+    ) -> Space:
+        """All combinations of so many values along each key; equals by ``of_equals``, then by their values.
 
         Examples
         --------
@@ -218,7 +223,7 @@ class Space:
         """
         places = list(itertools.product(*(range(size) for size in sizes)))
         amounts = {place: least(place) for place in places}
-        ordered = sorted(places, key=lambda place: (amounts[place], place))
+        ordered = sorted(places, key=lambda place: (amounts[place], of_equals(place), place))
         return cls(tuple(ordered), tuple(amounts[place] for place in ordered))
 
     def __len__(self) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple, get_args
 from pydantic import BeforeValidator, Field, FiniteFloat
 
 from unrack.errors import InputError, nearest
-from unrack.metric.table import EVERY_METRIC
+from unrack.metric.table import entry_of
 from unrack.plan.goal import COST, Goal, known_metric, number_of, read_goal, with_served
 from unrack.plan.search import GoalRule, Way
 from unrack.resources.checked import Strict
@@ -168,7 +168,8 @@ class PlanSettings:
     @property
     def sign(self) -> int:
         """-1 where more of the objective is better: what is to be least is sign × objective."""
-        return -1 if self.objective in EVERY_METRIC and EVERY_METRIC[self.objective].better == "high" else 1
+        metric = entry_of(self.objective)
+        return -1 if metric is not None and metric.better == "high" else 1
 
     def rule(self, systems: int, drawn: bool) -> GoalRule:
         """When goals count as met in a search of so many systems; where nothing is drawn, one seed tells all."""

@@ -6,7 +6,7 @@ import polars as pl
 
 from unrack.metric.holdings import Metric, Window, by_name, ratio
 from unrack.resources.power.resource import Power
-from unrack.steps import largest
+from unrack.steps import areas_of, largest
 
 
 def served(jobs: pl.DataFrame) -> float | None:
@@ -112,15 +112,17 @@ POWER_METRICS = by_name(
 
 
 def power_metrics(window: Window) -> dict[str, float | None]:
-    """The metrics of ``POWER_METRICS``; ``None`` over a window that lasts no time."""
+    """The metrics of ``POWER_METRICS``; ``None`` over a window that lasts no time. Nodes idle before the first row."""
     power = window.cluster.places.installed.get("power")
     if not isinstance(power, Power) or "power" not in window.tables:
         return {}
     if window.length_s <= 0:
         return dict.fromkeys(POWER_METRICS)
-    areas, length_s, cap = window.areas("power"), window.length_s, power.file.cap
-    energy = areas["watts"] / KWH
-    peak = largest(window.tables["power"], "watts", window.start_s, window.end_s)
+    length_s, cap, idle = window.length_s, power.file.cap, float(power.idle_mw.sum()) / 1000
+    first = {"time_s": float("-inf"), "watts": idle, "watts_without_jobs": idle, "nodes_off": 0}
+    steps = pl.concat([pl.DataFrame(first), window.tables["power"]], how="vertical_relaxed")
+    areas = areas_of(steps, list(first)[1:], window.start_s, window.end_s)
+    energy, peak = areas["watts"] / KWH, largest(steps, "watts", window.start_s, window.end_s)
     return {
         "energy_kwh": energy,
         "energy_without_jobs_kwh": areas["watts_without_jobs"] / KWH,

@@ -82,7 +82,7 @@ def jobs_frame(
         more = [*more, on[0], on[1].set(jobs.under_way.on.is_null(), None)]
     if log.eligible_us is not None:
         more = [*more, _seconds(since, since < NEVER_US).alias("eligible_s")]
-        if "state" in jobs.extra.columns:
+        if "state" in jobs.extra.columns and STATE_KEPT not in jobs.extra.columns:
             more = [*more, jobs.extra["state"].alias(STATE_KEPT)]
     late = ~finished | (end > jobs.deadline_us)
     bounded = np.maximum(1.0, response / np.maximum(run, BOUND_US))
@@ -241,15 +241,16 @@ def use_columns(log: RunLog) -> list[pl.Series]:
 def preemption_columns(log: RunLog, suspends: bool) -> list[pl.Series]:
     """Further columns of jobs where jobs are stopped for others.
 
-    Columns: preemptions (attempts that were stopped), and core_s_lost_preempted (core-seconds of work lost with them);
-    where some are suspended also suspensions (how often) and suspended_s (for how long).
+    Columns: preemptions (attempts that were stopped), and core_s_lost_preempted (core-seconds of work lost with them,
+    of the cores of a job's own size, as work is told of that); where some are suspended also suspensions (how often)
+    and suspended_s (for how long).
     """
     count, lost = np.zeros(len(log.jobs), np.int64), np.zeros(len(log.jobs))
-    cores = log.amounts[1]
+    cores, tasks = log.amounts[1], tasks_held(log)
     for attempt, preempted in log.preempted.items():
-        job = log.attempt_job[attempt]
+        job, span = log.attempt_job[attempt], log.attempt_spans[attempt]
         count[job] += 1
-        lost[job] += cores[log.attempt_spans[attempt]] * preempted.lost_us / SECOND_US
+        lost[job] += cores[span] * log.jobs.tasks[job] / tasks[span] * preempted.lost_us / SECOND_US
     found = [pl.Series("preemptions", count), pl.Series("core_s_lost_preempted", lost)]
     if suspends:
         own = [log.suspended.get(job, []) for job in range(len(log.jobs))]

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.lease import FIRST, LENDER, NODES, TASKS, Lease, nodes_of
+from unrack.ledger.lease import CORES, FIRST, LENDER, NODES, TASKS, Lease, nodes_of
 from unrack.resources.power.resource import Power
 from unrack.resources.power.switching import Switching
 from unrack.sim.log import RunLog
@@ -56,6 +56,8 @@ def power_frame(log: RunLog) -> pl.DataFrame:
         DYNAMIC: _of_tasks(log, power, begin_us)[1],
         FAILED: failures,
     }
+    if switching is not None:
+        switching.close(_rest_us(log, power) + 1)  # what is off then stays off
     if switching is not None and switching.spells:
         where, since, until, more, off = np.array(switching.spells, np.int64).T
         uses |= {MORE: Uses(where, since, until, more), OFF: Uses(where, since, until, off)}
@@ -78,12 +80,13 @@ def _stepped(power: Power, node: Ints, when_us: Ints, level: Ints, log: RunLog) 
     before[:, first] = at_first[:, node[first]]
     submit_us = log.jobs.submit_us
     begin_us = int(submit_us.min()) if len(submit_us) else 0
-    times, at = np.unique(np.concatenate([[begin_us, max(begin_us, log.end_us)], when_us]), return_inverse=True)
+    last_us = max(begin_us, _rest_us(log, power))
+    times, at = np.unique(np.concatenate([[begin_us, last_us], when_us]), return_inverse=True)
     change = np.zeros((3, len(times)), np.int64)
     for row, more in zip(change, own - before, strict=True):
         np.add.at(row, at[2:], more)
     change[:, 0] += at_first.sum(axis=1)
-    told = change.any(axis=0) & (times <= log.end_us)
+    told = change.any(axis=0) & (times <= last_us)
     told[at[:2]] = True
     watts, alone, off = change.cumsum(axis=1)[:, told]
     columns = {"watts": watts / 1000, "watts_without_jobs": alone / 1000, "nodes_off": off}
@@ -99,14 +102,18 @@ def energy_column(log: RunLog) -> pl.Series:
 
 
 def _of_tasks(log: RunLog, power: Power, begin_us: Ints) -> tuple[Ints, Uses]:
-    """Uses of power by the tasks of jobs, and the job of each, int64[uses], in mW; a span draws once it works."""
+    """Uses of power by the tasks of jobs, and the job of each, int64[uses], in mW; a span draws once it works.
+
+    A suspended job has no cores, and draws nothing.
+    """
     jobs, rows = log.jobs, log.rows.astype(np.int64)
     row, node = each_of(rows[:, FIRST], rows[:, NODES])
     span = np.repeat(np.arange(len(log.span_attempt)), np.diff(log.span_rows))[row]
     job = log.span_job[span]
     each = jobs.cores[job] * power.core_mw[node] + power.of_devices(jobs.devices, len(jobs))[job]
+    stands = (rows[row, CORES] == 0) & (jobs.cores[job] > 0)
     start = np.minimum(begin_us[span], log.span_end_us[span])
-    return job, Uses(node, start, log.span_end_us[span], rows[row, TASKS] * each)
+    return job, Uses(node, start, log.span_end_us[span], np.where(stands, 0, rows[row, TASKS] * each))
 
 
 def _held(log: RunLog) -> tuple[Ints, Ints]:
@@ -133,7 +140,7 @@ def _failures(log: RunLog) -> Uses:
 
 
 def _replayed(log: RunLog, power: Power) -> tuple[Ints, Switching | None]:
-    """int64[spans]: when the nodes of each were on, µs; and the nodes, at the end of the run; ``None``: all stay on."""
+    """int64[spans]: when the nodes of each were on, µs; and the nodes, after the last event; ``None``: all stay on."""
     start_us, submit_us = log.span_start_us, log.jobs.submit_us
     if power.file.switch_off is None or not len(submit_us):
         return start_us, None
@@ -150,8 +157,13 @@ def _replayed(log: RunLog, power: Power) -> tuple[Ints, Switching | None]:
             switching.give(nodes[number], time)
         else:
             (switching.down if what == DOWN else switching.up)([number], time)
-    switching.close(log.end_us + 1)  # what is off then stays off
     return ready_us, switching
+
+
+def _rest_us(log: RunLog, power: Power) -> int:
+    """When the nodes that the end of a run leaves idle are off, µs."""
+    off = power.file.switch_off
+    return log.end_us + (0 if off is None else off.after + off.shutdown)
 
 
 class Switched:

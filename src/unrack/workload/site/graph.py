@@ -18,6 +18,7 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.resources.site.installed import Site
+from unrack.slurm_text.job_ids import job_state
 from unrack.units import NEVER_US, SECOND_US
 from unrack.workload.formats.asks.dependencies import SINGLETON, first_circle, parts_of
 from unrack.workload.job import JobTable
@@ -39,6 +40,11 @@ _WANT = "such as afterok:12:13,afterany:14 (afterok, afternotok, afterany, after
 _MINUTE_US = 60 * SECOND_US
 FAILED = frozenset({"0", "5"})
 """Values of ``status`` of the Standard Workload Format of jobs that failed or were cancelled."""
+NOT_WELL = frozenset({
+    "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED",
+    "LAUNCH_FAILED", "RECONFIG_FAIL", "SPECIAL_EXIT", "ERROR", "KILLED", "ABORTED",
+})  # fmt: skip
+"""Values of ``state`` of jobs that did not end well: those of Slurm, and words of other systems."""
 STATE_KEPT = "trace_state"
 """What tables of a run call the column ``state`` of the trace, as they have one of their own."""
 Ways = tuple[tuple[int, After, int], ...]
@@ -136,14 +142,23 @@ def _singles(jobs: JobTable, names: pl.Series | None, first: Ints) -> dict[int, 
 
 def _ends_well(jobs: JobTable) -> Bools:
     """Which jobs ended well in the trace, where it says how they ended."""
-    for name, well in (("state", None), ("status", FAILED)):
+    for name in (STATE_KEPT, "state", "status"):
         if name in jobs.extra.columns:
             said: Sequence[str | None] = jobs.extra[name].cast(pl.String).to_list()
-            if well is None:
-                words = [(one or "COMPLETED").split()[0].upper() for one in said]
-                return np.array([word in ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED") for word in words])
-            return np.array([one not in well for one in said])
+            if name == "status":
+                return np.array([one not in FAILED for one in said])
+            well = {text: _well(text or "") for text in set(said)}
+            return np.array([well[text] for text in said])
     return np.ones(len(jobs), np.bool_)
+
+
+def _well(state: str) -> bool:
+    """Whether a job of a state ended well; one of which nothing bad is known did."""
+    try:
+        word = job_state(state)
+    except ValueError:
+        word = state.split()[0].upper()
+    return word not in NOT_WELL
 
 
 def graces_us(cluster: Cluster, jobs: JobTable, always: bool) -> Ints | None:

@@ -51,7 +51,7 @@ ALIASES: dict[str, Alias] = {
     "tasks": _alias("num_tasks"),
     "cores": _alias("core cpu cpus cores_per_task num_cores cpu_cores"),
     "memory": _alias("mem ram", _SIZE),
-    "local": _alias("local_sla local_slo slo_local local_floor local_memory", _SIZE),
+    "local": _alias("local_sla local_slo slo_local local_floor local_memory local_asked", _SIZE),
     "ceiling": _alias("remote_sla remote_slo slo_remote remote_ceiling", _SIZE),
     "priority": _alias("prio high_priority"),
     "user": _alias("user_id"),

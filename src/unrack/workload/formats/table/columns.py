@@ -33,6 +33,7 @@ _TRUTHS = {
     for word, number in (("true", "1"), ("yes", "1"), ("false", "0"), ("no", "0"))
     for written in (word, word.capitalize(), word.upper())
 }
+LOG_WAIT = "log_wait_s"
 _CLOCK = ("submit", "start", "end", "deadline", "begin_s")
 _ISO = "a time (a number, or a timestamp such as 2024-05-31 13:59:00)"
 
@@ -125,9 +126,9 @@ class TableColumns:
             since = times["deadline"]
             times["deadline"] = (since + times["submit"]).set((since < 0).fill_null(False), None)
         made |= {f"{ours}_us": times[ours] for ours in ("request", "deadline") if ours in times}
-        if "start" in times:
+        if "start" in times and LOG_WAIT not in self.frame.columns:  # which tables of runs have, of their own trace
             wait_s = (times["start"] - times["submit"]) / 1e6
-            made[f"{EXTRA}log_wait_s"] = wait_s.set(wait_s < 0, None)
+            made[EXTRA + LOG_WAIT] = wait_s.set(wait_s < 0, None)
         return made
 
     def _time(self, ours: str) -> pl.Series | None:
