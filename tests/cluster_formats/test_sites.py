@@ -541,6 +541,7 @@ def test_limits_that_slurm_does_not_enforce_are_left_out_and_that_is_said() -> N
     assert not any("limits" in one for one in (*found["partitions"], *found["qos"]))
     assert by_name(found["partitions"])["debug"]["max_time"] == "30 min"  # partitions have their limits anyhow
     assert site(CONF, ASSOC, QOS)["nearest_limits"]
+    assert site(CONF.replace("AccountingStorageEnforce=safe,qos\n", ""), ASSOC, QOS)["nearest_limits"]  # not said
 
 
 def test_without_the_multifactor_plugin_weights_are_none_and_the_dampening_counts() -> None:

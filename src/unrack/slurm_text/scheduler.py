@@ -86,6 +86,11 @@ def scheduler_of(text: str) -> Scheduler:
     return scheduler_from({match[1].lower(): match[2].strip() for match in _LINE.finditer(text)})
 
 
+def enforces_limits(text: str) -> bool:
+    """Whether limits of accounts and QOS hold by such an ``AccountingStorageEnforce``."""
+    return not {"limits", "safe", "all"}.isdisjoint(one.strip().lower() for one in text.split(","))
+
+
 def scheduler_from(said: Mapping[str, str]) -> Scheduler:
     """As :func:`scheduler_of`, of what is said by keys in small letters."""
     parameters = dict(
@@ -97,7 +102,6 @@ def scheduler_from(said: Mapping[str, str]) -> Scheduler:
         return max(int(value), 1) if _NUMBER.fullmatch(value) else default
 
     taken = ("bf_interval", "bf_max_job_test", "default_queue_depth", "sched_interval", "preempt_youngest_first")
-    enforced = {one.strip().lower() for one in said.get("accountingstorageenforce", "").split(",")}
     accounts = "slurmdbd" in said.get("accountingstoragetype", "")
     multifactor = "multifactor" in said.get("prioritytype", "")
     kind = said.get("schedulertype", "").rpartition("/")[2].lower()
@@ -115,7 +119,7 @@ def scheduler_from(said: Mapping[str, str]) -> Scheduler:
         memory="memory" in said.get("selecttypeparameters", "").lower(),
         whole_nodes=said.get("selecttype", "").endswith("linear"),
         whole_cores="cr_cpu" not in said.get("selecttypeparameters", "").lower(),
-        limits=accounts and bool(enforced & {"limits", "safe", "all"}),
+        limits=accounts and enforces_limits(said.get("accountingstorageenforce", "")),
         accounts=accounts,
         priorities={key: value for key, value in said.items() if multifactor and key.startswith(_PRIORITIES)},
         cluster=said.get("clustername", ""),

@@ -15,7 +15,7 @@ from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, lose, parsed,
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import compress, expand
 from unrack.slurm_text.job_ids import UNUSABLE, node_words
-from unrack.slurm_text.scheduler import scheduler_from
+from unrack.slurm_text.scheduler import enforces_limits, scheduler_from
 from unrack.slurm_text.tres import Tres, gres, licences, tres
 from unrack.slurm_text.values import Record, records
 
@@ -80,7 +80,8 @@ def slurm_conf(path: Path, text: str, where: str) -> Described:
     order = "multifactor" if "priority" in site.rules else "fcfs"
     scheduler = scheduler_from({"schedulertype": "sched/backfill", **settings})
     notes += [f"Its scheduler as a policy: {scheduler.spec(order)}.", *scheduler.left_out]
-    site = replace(site, enforced=scheduler.limits)
+    if (text := settings.get("accountingstorageenforce")) is not None:  # a part of a configuration may not say it
+        site = replace(site, enforced=enforces_limits(text))
     held = parsed(settings.get("licenses", ""), f"{where}, Licenses", licences)
     name = settings.get("clustername", path.stem)
     return Described(where, name, tuple(nodes.values()), held, tuple(notes), site)
