@@ -228,8 +228,7 @@ def from_rows(job: int, rows: Ints, claims: Ints, places: int) -> Lease:
     if (loans[:, NODES] > 1).any():
         loans = np.repeat(loans, loans[:, NODES], axis=0)
         loans[:, FIRST] = nodes_of(rows[own:])
-    borrowed = loans[:, [TASKS, FIRST, LOCAL_MB]]
-    borrowed[:, 0] = -1 - borrowed[:, 0]
+    borrowed = np.stack([-1 - loans[:, TASKS], loans[:, FIRST], loans[:, LOCAL_MB]], axis=1)
     return Lease(job, rows[:own].copy(), borrowed, claims=claims[claims[:, PLACE] < places])
 
 

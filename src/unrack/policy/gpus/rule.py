@@ -20,6 +20,7 @@ from unrack.resources.gpus.choice import Neighbours, terms, utility_of
 from unrack.resources.gpus.columns import WHOLE, Ask, ask_of
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation import Demand, Demands, demands_of, no_demands
+from unrack.sealed import shown
 from unrack.units import SECOND_US
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, TASKS
@@ -191,7 +192,9 @@ class GpuRule:
         seen = view.columns.claimed
         assert seen is not None
         assert notes.fleet is not None
-        return Neighbours(seen.holders[:, notes.places], notes.rows[0], notes.fleet.profiles.tables[1])
+        return Neighbours(
+            shown(np.ascontiguousarray(seen.holders[:, notes.places])), notes.rows[0], notes.fleet.profiles.tables[1]
+        )
 
     def learn(self, view: View, notes: GpuNotes) -> None:
         """Take notes of jobs that were submitted since."""

@@ -35,6 +35,7 @@ from unrack.resources.gpus.columns import (
 from unrack.resources.gpus.machines.machine import PRESETS, Machine
 from unrack.resources.gpus.machines.written import written
 from unrack.resources.gpus.profiles import Profiles, read_profiles
+from unrack.sealed import shown
 
 ANY = 1 << 30
 """Vertices of a graph for as many GPUs as there are."""
@@ -175,7 +176,7 @@ class Fleet(Usual):
 
     def fit(self, ask: Ask, free: Ints) -> Ints:
         """int64[nodes]: how many tasks of a job find their GPUs on each node."""
-        return tasks_that_fit(self.gpus, free, ask.gpus, ask.milli, ask.slices)
+        return tasks_that_fit(self.gpus, shown(free), ask.gpus, ask.milli, ask.slices)
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
         """bool[jobs]: those with tasks that have no place on the empty machines, with all that they ask of GPUs."""

@@ -16,6 +16,7 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.resources.gpus.columns import WHOLE, Gpus
 from unrack.resources.gpus.fleet import Fleet
+from unrack.sealed import shown
 from unrack.steps import each_of, means
 
 Demand = tuple[int, int, int, int]
@@ -118,7 +119,7 @@ def fragmentation_steps(
     if end_s <= start_s or not undivided.any() or not (usual.gpus > 0).any():
         return None
     times, changes = _changes(fleet, undivided, claims, placements, start_s, end_s)
-    first, after = lost_after(gpus, undivided, fleet.total, fleet.nodes.cores, usual, changes)
+    first, after = lost_after(gpus, undivided, fleet.total, shown(fleet.nodes.cores), usual, changes)
     levels = np.concatenate([[first], after[changes.last]]).clip(0.0) / WHOLE
     return FragmentationSteps(np.concatenate([[start_s], times[changes.last], [end_s]]), levels)
 

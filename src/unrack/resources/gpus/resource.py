@@ -26,6 +26,7 @@ from unrack.resources.gpus.columns import (
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation import fragmentation_steps, undivided_gpus
 from unrack.resources.use import COLOURS, PIECES, Kept, Measured, Metric, Table, framed, picture, rows_by_policy
+from unrack.sealed import shown
 from unrack.units import seconds_text
 
 MOST_LANES = 48
@@ -233,9 +234,8 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
     )
     app = [fleet.profiles.rows.get(str(name), 0) for name in jobs["app"].to_list()]
     tasks = jobs["tasks"].to_list()
-    peers = Neighbours(
-        np.zeros((2, len(fleet.places)), np.int64), np.array([*app, 0], np.int64), fleet.profiles.tables[1]
-    )
+    holders = np.zeros((2, len(fleet.places)), np.int64)
+    peers = Neighbours(shown(holders), np.array([*app, 0], np.int64), fleet.profiles.tables[1])
     free = fleet.total.copy()
     spans = (
         claims.with_columns(pl.col("place").replace_strict(number, return_dtype=pl.Int64).alias("at"))
@@ -248,7 +248,7 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
     gone = next(ends, None)
     for row in spans.iter_rows(named=True):
         while gone is not None and gone["end_s"] <= row["start_s"] and gone["start_s"] < row["start_s"]:
-            move(peers, free, rows[gone["job"]], np.array(gone["at"]), np.array(gone["amount"]), -1)
+            move(holders, free, rows[gone["job"]], np.array(gone["at"]), np.array(gone["amount"]), -1)
             gone = next(ends, None)
         job = rows[row["job"]]
         at, amount = np.array(row["at"], np.int64), np.array(row["amount"], np.int64)
@@ -258,7 +258,7 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
             nodes, of = np.unique(node, return_inverse=True)
             sets = np.zeros(len(nodes), np.int64)
             np.add.at(sets, of, 1 << (at - fleet.gpus.first[node]))
-            cost, shares, left = terms(fleet.gpus, free, peers, job, ask, nodes, sets)
+            cost, shares, left = terms(fleet.gpus, shown(free), peers, job, ask, nodes, sets)
             wanted = asked[MIN_UTILITY, job] / UTILITY_PARTS or None
             utility = utility_of(cost, shares, left)
             kinds = fleet.gpus.kind[node]
@@ -267,7 +267,7 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
                 (row["job"], row["start_s"], row["end_s"], len(at), len(nodes), sockets, cost, shares, left, utility,
                  wanted)
             )  # fmt: skip
-        move(peers, free, job, at, amount, 1)
+        move(holders, free, job, at, amount, 1)
     return pl.DataFrame(found, schema=SCHEMA | {"job": claims.schema["job"]}, orient="row")
 
 
@@ -279,8 +279,8 @@ SCHEMA = {
 """Columns of :func:`placements`."""
 
 
-def move(peers: Neighbours, free: Ints, job: int, at: Ints, amount: Ints, sign: int) -> None:
+def move(holders: Ints, free: Ints, job: int, at: Ints, amount: Ints, sign: int) -> None:
     """A job comes (1) or goes (-1)."""
     free[at] -= sign * amount
-    peers.holders[0, at] += sign
-    peers.holders[1, at] += sign * job
+    holders[0, at] += sign
+    holders[1, at] += sign * job

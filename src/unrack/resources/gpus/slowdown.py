@@ -67,7 +67,7 @@ class GpuSpeeds:
     def _peers(self, view: View) -> Neighbours:
         seen = view.columns.claimed
         assert seen is not None
-        return Neighbours(np.ascontiguousarray(seen.holders[:, self._at]), self._profile, self._beside)
+        return Neighbours(shown(np.ascontiguousarray(seen.holders[:, self._at])), self._profile, self._beside)
 
 
 @compiled
