@@ -84,7 +84,7 @@ class Claimed:
     def anywhere(self, job: int, tasks: int, on: int = 0, full: Ints | None = None) -> Ints | None:
         """As :meth:`unrack.resources.places.Places.anywhere`, of a job."""
         asked = self.asked[:, job]
-        shape = asked.tobytes(), tasks, on, b"" if full is None else full.tobytes()
+        shape = asked[self.places.claiming].tobytes(), tasks, on, b"" if full is None else full.tobytes()
         if shape not in self._anywhere:
             found = self.places.anywhere(asked, tasks, on, full)
             self._anywhere[shape] = None if found is None else sealed(found)

@@ -113,6 +113,11 @@ class Places:
         return tuple((part.name, quantity) for part in self.parts for quantity in part.installed.quantities)
 
     @cached_property
+    def claiming(self) -> Ints:
+        """int64[k]: the rows of what jobs ask on which it hangs what they claim: not whose they are."""
+        return np.array([i for i, key in enumerate(self.quantities) if key != ("site", "whose")], np.int64)
+
+    @cached_property
     def total(self) -> Ints:
         """int64[places]: installed."""
         return np.concatenate([part.total for part in self.parts]) if self.parts else np.zeros(0, np.int64)
