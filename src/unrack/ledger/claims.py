@@ -84,7 +84,7 @@ class Claimed:
     def anywhere(self, job: int, tasks: int, on: int = 0, full: Ints | None = None) -> Ints | None:
         """As :meth:`unrack.resources.places.Places.anywhere`, of a job."""
         asked = self.asked[:, job]
-        shape = asked.tobytes(), tasks, on, b"" if full is None else full.tobytes()
+        shape = asked[self.places.claiming].tobytes(), tasks, on, b"" if full is None else full.tobytes()
         if shape not in self._anywhere:
             found = self.places.anywhere(asked, tasks, on, full)
             self._anywhere[shape] = None if found is None else sealed(found)
@@ -106,13 +106,15 @@ class Claimed:
         known = fixed is not None and not len(held) and fixed.tobytes() == claims.tobytes()
         if known and all(amount <= self.free[place] for place, amount in claims.tolist()):
             return
-        if len(rows) and (rows[:, (FIRST, NODES)].min() < 0 or nodes_of(rows).max(initial=0) >= self.places.nodes):
+        first, count = rows[:, FIRST], rows[:, NODES]
+        if len(rows) and (first.min() < 0 or count.min() < 0 or (first + count).max() > self.places.nodes):
             raise RefusedError(f"{what}: a node of its lease does not exist")
+        nodes = nodes_of(rows)
         tasks = np.repeat(rows[:, TASKS], rows[:, NODES])
         asked = self.asked[:, lease.job]
         devices = attached(lease.shares, self.home)
-        if not self.places.agree(asked, nodes_of(rows), tasks, claims, devices):
-            wanted = self.places.claims(asked, nodes_of(rows), tasks, self.places.total, devices)
+        if not self.places.agree(asked, nodes, tasks, claims, devices):
+            wanted = self.places.claims(asked, nodes, tasks, self.places.total, devices)
             raise RefusedError(f"{what}: its lease claims {said(self.places, claims)}, not {said(self.places, wanted)}")
         if len(claims):
             free = self.free[claims[:, PLACE]].copy()

@@ -221,6 +221,8 @@ def ranges(first: Ints, count: Ints) -> Ints:
     >>> ranges(np.array([3, 9]), np.array([2, 3])).tolist()
     [3, 4, 9, 10, 11]
     """
+    if len(first) == 1:  # most leases are one range
+        return np.arange(first[0], first[0] + count[0])
     return np.arange(count.sum(), dtype=np.int64) + np.repeat(first - np.cumsum(count) + count, count)
 
 

@@ -113,6 +113,11 @@ class Places:
         return tuple((part.name, quantity) for part in self.parts for quantity in part.installed.quantities)
 
     @cached_property
+    def claiming(self) -> Ints:
+        """int64[k]: the rows of what jobs ask on which it hangs what they claim: not whose they are."""
+        return np.array([i for i, key in enumerate(self.quantities) if key != ("site", "whose")], np.int64)
+
+    @cached_property
     def total(self) -> Ints:
         """int64[places]: installed."""
         return np.concatenate([part.total for part in self.parts]) if self.parts else np.zeros(0, np.int64)
@@ -196,20 +201,23 @@ class Places:
 
     def agree(self, asked: Ints, nodes: Ints, tasks: Ints, claims: Ints, devices: Ints = NONE_ATTACHED) -> bool:
         """Whether a job that asks so much and runs there may claim this of all resources, if it is free."""
-        order = np.argsort(nodes, kind="stable")
-        place, seen = claims[:, PLACE], 0
-        if len(claims) and (np.diff(place) <= 0).any():
+        place = claims[:, PLACE]
+        if (place[1:] <= place[:-1]).any():
             return False
-        for part in self.parts:
-            own = asked[part.quantities]
-            mine = part.own(claims)
-            seen += len(mine)
+        if len(nodes) > 1:
+            order = np.argsort(nodes, kind="stable")
+            nodes, tasks = nodes[order], tasks[order]
+        seen = place.searchsorted([*self._firsts, len(self)]).tolist()
+        for part, first, last in zip(self.parts, seen[:-1], seen[1:], strict=True):
+            own, mine = asked[part.quantities], claims[first:last].copy()
             if not own.any():
-                if len(mine):
+                if first < last:
                     return False
-            elif not part.installed.agrees(own, nodes[order], tasks[order], mine, devices):
+                continue
+            mine[:, PLACE] -= part.first
+            if not part.installed.agrees(own, nodes, tasks, mine, devices):
                 return False
-        return seen == len(claims)
+        return bool(seen[0] == 0 and seen[-1] == len(claims))
 
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED

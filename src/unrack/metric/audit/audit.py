@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from unrack.kernels.arrays import Bools, Ints
+from unrack.ledger.claims import Claimed
 from unrack.ledger.lease import Share, attached
 from unrack.metric.audit.capacity import device_violation, node_violation
 from unrack.metric.audit.tables import Spans, Tables, Violation, micro, span_violation, usage_violation, whole
@@ -16,7 +17,6 @@ from unrack.steps import each_of, levels
 
 Sum = tuple[str, Ints, Ints]
 """What is held, how much of it in each loan or share, and how much each placement must have on each of its nodes."""
-NOTHING: Ints = np.zeros(0, np.int64)
 
 
 def asked_violation(t: Tables) -> Violation | None:
@@ -142,27 +142,36 @@ def _not_as_asked(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | 
         return Violation(f"{t.name(own.job[i])} claims something for a span that it does not have", int(own.start[i]))
     asks = np.asarray(asked.any(axis=0))
     rows = np.flatnonzero((held.job >= 0) & (asks[held.job] | np.isin(held.key, own.key)))
-    claims, spans = _by_key(own.key, np.arange(len(at))), _by_key(held.key[rows], rows)
-    first, nodes, tasks = (whole(p[name]) for name in ("first_node", "nodes", "tasks_per_node"))
-    shares = _shares(t)
-    for key, of in spans.items():
-        job, start, end = int(held.job[of[0]]), int(held.start[of[0]]), held.end[of[0]]
-        run, where = each_of(first[of], nodes[of])
-        mine = claims.get(key, NOTHING)
-        there = np.stack([at[mine], amount[mine]], axis=1)
-        there = there[np.lexsort(there.T[::-1])]
-        devices = attached(shares.get(key, ()), t.cluster.devices.home)
-        if not places.agree(asked[:, job], where, tasks[of][run], there, devices):
-            return Violation(f"{t.name(job)} claims something else than it asks where it runs", start)
-        if (own.start[mine] != start).any() or (own.end[mine] != end).any():
-            return Violation(f"{t.name(job)} has a claim that lasts for another time than its span", start)
+    rows = rows[np.argsort(held.key[rows], kind="stable")]
+    if not len(rows):
+        return None
+    keys, begin = np.unique(held.key[rows], return_index=True)
+    first, nodes, tasks = (whole(p[name])[rows] for name in ("first_node", "nodes", "tasks_per_node"))
+    (run, where), sets = each_of(first, nodes), places.sets(asked)
+    inside = np.ones(len(run), np.bool_) if sets is None else sets.masks[sets.of[held.job[rows]][run], where]
+    astray = np.add.reduceat(np.bincount(run[~inside], minlength=len(rows)), begin)
+    order = np.lexsort((amount, at, own.key))
+    order = order[own.job[order] >= 0]
+    claims, of = np.stack([at[order], amount[order]], axis=1), np.searchsorted(keys, own.key[order])
+    span = rows[begin]
+    as_long = (own.start[order] == held.start[span[of]]) & (own.end[order] == held.end[span[of]])
+    job, last, gang = held.job[span], np.append(begin[1:], len(rows)), np.add.reduceat(nodes * tasks, begin)
+    shares, known = _shares(t), Claimed(places, asked, t.cluster.devices.home)
+    parts = begin, last, *np.searchsorted(of, [np.arange(len(keys)), np.arange(1, len(keys) + 1)])
+    for key, of_job, together, out, row, end, least, most in zip(
+        *(column.tolist() for column in (keys, job, gang, astray, *parts)), strict=True
+    ):
+        mine, fixed = claims[least:most], known.anywhere(of_job, together)
+        if out or fixed is None or fixed.tobytes() != mine.tobytes():
+            on, which = each_of(first[row:end], nodes[row:end])
+            devices = attached(shares.get(key, ()), t.cluster.devices.home)
+            if not places.agree(asked[:, of_job], which, tasks[row:end][on], mine, devices):
+                what = f"{t.name(of_job)} claims something else than it asks where it runs"
+                return Violation(what, int(held.start[rows[row]]))
+        if not as_long[least:most].all():
+            what = f"{t.name(of_job)} has a claim that lasts for another time than its span"
+            return Violation(what, int(held.start[rows[row]]))
     return None
-
-
-def _by_key(keys: Ints, rows: Ints) -> dict[int, Ints]:
-    order = np.argsort(keys, kind="stable")
-    found, first = np.unique(keys[order], return_index=True)
-    return dict(zip(found.tolist(), np.split(rows[order], first[1:]), strict=bool(len(found))))
 
 
 def _shares(t: Tables) -> dict[int, list[Share]]:

@@ -47,6 +47,7 @@ class GpuNotes:
     demands: Demands = field(default_factory=no_demands)
     rows: Ints = field(default_factory=lambda: np.zeros((3, 64), np.int64))
     beside: dict[bytes, int] = field(default_factory=dict)
+    profiles: dict[int, int] = field(default_factory=dict)
     counted: int = 0
     known: int = 0
     asks: dict[int, Ask] = field(default_factory=dict)
@@ -208,8 +209,11 @@ class GpuRule:
         assert seen is not None
         if known > notes.rows.shape[1]:
             notes.rows = grown(notes.rows, room_for(known, notes.rows.shape[1]))
+        apps = view.app
         for job in range(first, known):
-            notes.rows[0, job] = rows.get(view.job(job).app, 0) if rows else 0
+            if rows and (app := int(apps[job])) not in notes.profiles:
+                notes.profiles[app] = rows.get(view.job(job).app, 0)
+            notes.rows[0, job] = notes.profiles[app] if rows else 0
             asked = seen.asked(job)
             asked[notes.quantities] = 0
             notes.rows[2, job] = notes.beside.setdefault(asked.tobytes(), len(notes.beside)) if asked.any() else -1

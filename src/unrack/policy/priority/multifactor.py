@@ -53,7 +53,7 @@ PriorityUsageResetPeriod.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import log
 from typing import NamedTuple
@@ -236,16 +236,12 @@ class Multifactor:
     small_relative_to_time: bool = False
 
     def __post_init__(self) -> None:
-        single = {name: getattr(self, name) for name in WEIGHTS}
+        single = {name: getattr(self, name) for name in FACTORS}
         for name, weight in {**single, **{f"tres.{kind}": weight for kind, weight in self.tres.items()}}.items():
             if not 0 <= weight <= HIGHEST:
                 raise InputError(f"multifactor, {name}", str(weight), f"a weight from 0 to {HIGHEST}")
         if self.max_age_us < 1:
             raise InputError("multifactor, max_age_us", str(self.max_age_us), "a time above 0")
-
-
-WEIGHTS = ("age", "fair_share", "job_size", "partition", "qos", "association")
-"""Names of the weights that are one number."""
 
 
 class Jobs(NamedTuple):
@@ -291,16 +287,15 @@ def size_factors(weights: Multifactor, jobs: Jobs, whole: Whole) -> Floats:
     return 1.0 - size if weights.favor_small else size
 
 
-def factors(weights: Multifactor, jobs: Jobs, whole: Whole) -> dict[str, Floats]:
-    """Name of a weight to the factors of jobs, float64[jobs], 0 to 1; without those of kinds of resources."""
-    return {
-        "age": _part(jobs.waited_us, weights.max_age_us),
-        "fair_share": jobs.fair_share,
-        "job_size": size_factors(weights, jobs, whole),
-        "partition": _part(jobs.partition, whole.partition),
-        "qos": _part(jobs.qos, whole.qos),
-        "association": _part(jobs.association, whole.association),
-    }
+FACTORS: dict[str, Callable[[Multifactor, Jobs, Whole], Floats]] = {
+    "age": lambda weights, jobs, whole: _part(jobs.waited_us, weights.max_age_us),
+    "fair_share": lambda weights, jobs, whole: jobs.fair_share,
+    "job_size": size_factors,
+    "partition": lambda weights, jobs, whole: _part(jobs.partition, whole.partition),
+    "qos": lambda weights, jobs, whole: _part(jobs.qos, whole.qos),
+    "association": lambda weights, jobs, whole: _part(jobs.association, whole.association),
+}
+"""Weight that is one number → the factors of jobs, float64[jobs], 0 to 1."""
 
 
 def priorities(weights: Multifactor, jobs: Jobs, whole: Whole) -> Ints:
@@ -313,8 +308,9 @@ def priorities(weights: Multifactor, jobs: Jobs, whole: Whole) -> Ints:
             have = ", ".join(k for k in jobs.tres if k in whole.tres)
             raise InputError("multifactor, tres", repr(kind), f"one of {have}" if have else "no kind of resource")
     total = np.zeros(len(jobs.nice))
-    for name, factor in factors(weights, jobs, whole).items():
-        total += getattr(weights, name) * factor
+    for name, factors in FACTORS.items():
+        if weight := getattr(weights, name):
+            total += weight * factors(weights, jobs, whole)
     for kind, weight in weights.tres.items():
         total += weight * _part(jobs.tres[kind], whole.tres[kind])
     return np.minimum(np.maximum(total - jobs.nice, 1.0), HIGHEST).astype(np.int64)

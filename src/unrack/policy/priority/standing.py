@@ -24,7 +24,7 @@ from unrack.errors import PolicyError
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.columns import grown, room_for
 from unrack.policy.priority.multifactor import (
-    WEIGHTS,
+    FACTORS,
     Decay,
     Jobs,
     Multifactor,
@@ -116,7 +116,7 @@ class Rules:
         file = site.file if isinstance(site, Site) else SiteFile()
         owners = site.whose if isinstance(site, Site) else (Whose(),)
         table, key = file.priority or PriorityFile(), ("site", "whose")
-        named = {name: getattr(table, name) for name in (*WEIGHTS, "tres", "favor_small", "small_relative_to_time")}
+        named = {name: getattr(table, name) for name in (*FACTORS, "tres", "favor_small", "small_relative_to_time")}
         tiers = sorted({one.tier for one in owners})
         about = np.array([(tiers.index(one.tier), one.partition, one.qos, one.nice) for one in owners], np.int64)
         counted = cluster.memory_mb[cluster.memory_mb != UNCOUNTED_MB]
