@@ -208,3 +208,11 @@ def local_mb(log: RunLog, span: int) -> dict[int, int]:
     """Node → MB of its own memory that a span held."""
     rows = log.rows[log.span_rows[span] : log.span_rows[span + 1]].tolist()
     return {node: mb for first, count, _, _, mb in rows for node in range(first, first + count)}
+
+
+def test_memory_that_is_given_back_is_taken_in_the_same_round() -> None:
+    """The policy goes in steps, and the list inside, of which it has its memory, does not."""
+    cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4, "memory": 100}]})
+    jobs = table([J(0, 10, mb=150), J(0, 10, mb=80)])
+    log = prepared(cluster, jobs, load_policy(f"{EXAMPLE}:GIVES_BACK"), 0, World()).run()
+    assert np.diff(log.attempt_start_us).tolist() == [5_000_000]

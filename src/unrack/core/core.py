@@ -44,7 +44,7 @@ from unrack.ledger.claims import join
 from unrack.ledger.copies.before import all_or_nothing
 from unrack.ledger.state import HELD, QUEUED, REJECTED, RUNNING, UNKNOWN, ClusterState
 from unrack.policy.around import traits_of
-from unrack.policy.contract import Ability, Decision, Estimates, InSteps, Policy, Reject, Requeue, Resting, Used
+from unrack.policy.contract import Ability, Decision, Estimates, InSteps, Policy, Reject, Requeue, Resting, Start, Used
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
 from unrack.view import View
@@ -139,7 +139,7 @@ class Core:
         self.view.now = now
         if kind is Round:
             decisions = step = self._decide(now)
-            while step and self._stepwise and (not self._tells_steps or self.memory.in_steps):
+            while step and self._stepwise and self._goes_on(step):
                 step = self._decide(now)
                 decisions = decisions + step
             return decisions
@@ -305,6 +305,11 @@ class Core:
             state.add_job(self._told(row)[:, 0], wants, model, places.asked(row.devices, 1)[:, 0])
         if len(rows) > 1:
             join(state, {first: tuple(range(first, first + len(rows)))})
+
+    def _goes_on(self, step: list[Decision]) -> bool:
+        """Whether the round does: a list tells it, which starts and rejects; what else was decided it has not seen."""
+        tells = self._tells_steps and all(isinstance(one, Start | Reject) for one in step)
+        return not tells or bool(self.memory.in_steps)
 
     def _decide(self, now: int) -> list[Decision]:
         if self.state.withheld:
