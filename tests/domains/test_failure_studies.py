@@ -207,7 +207,7 @@ def test_a_study_in_which_no_failure_strikes_in_time_says_so(tmp_path: Path) -> 
 
 
 def test_every_column_and_metric_of_failures_is_documented() -> None:
-    formats, metrics = ((ROOT / "docs" / name).read_text() for name in ("file-formats.md", "metrics.md"))
+    formats, metrics = ((ROOT / "docs" / name).read_text() for name in ("result-tables.md", "metrics.md"))
     columns = formats[formats.index("\n**failures**") :].split("\n\n")[1]
     plain = unrack.simulate(unrack.Cluster.homogeneous(1, 1), unrack.generate(JOBS), world=unrack.World(faults=[]))
     for column in plain.table("failures").columns:

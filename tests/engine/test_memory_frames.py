@@ -158,7 +158,7 @@ def test_a_kept_run_has_a_table_of_loans_where_anything_was_lent(tmp_path: Path,
 
 
 def test_every_column_of_lent_memory_is_described() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "file-formats.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "result-tables.md").read_text()
     result = by_hand()
     for name in ("jobs", "usage", "loans"):
         rows = text[text.index(f"\n**{name}**") :].split("\n\n")[1]

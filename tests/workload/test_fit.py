@@ -19,7 +19,7 @@ from unrack.workload.generate.batch.fit import fit
 from unrack.workload.generate.batch.generator import PARAMETERS, batch_parameters, generate_batch
 from unrack.workload.generate.batch.model import MODELS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "file-formats.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "generators.md").read_text(encoding="utf-8")
 LOGS = {
     "llnl-atlas": ("swf/LLNL-Atlas-2006-2.1-cln.swf.gz", {"procs_per_task": 8}, None),
     "kth-sp2": ("swf/KTH-SP2-1996-2.1-cln.swf.gz", {}, None),
@@ -157,6 +157,6 @@ def test_the_page_describes_models_and_parameters_and_its_example_can_be_drawn()
         assert f"| `{name}` | {words} |" in PAGE
     for name, words in PARAMETERS.items():
         assert f"| `{name}` | {words} |" in PAGE
-    text = PAGE.split("### Batch models")[1].split("```toml\n")[1].split("```")[0]
+    text = PAGE.split("## Batch models")[1].split("```toml\n")[1].split("```")[0]
     spec = tomllib.loads(text)["workloads"]["generate"]
     assert len(generate_batch({**spec, "jobs": 50})) == 50

@@ -18,8 +18,8 @@ from unrack.workload.job import JobTable
 from unrack.workload.tier_asks import NO_CEILING, TierAsks
 from unrack_papers.workloads.server_generator import AZURE_CORES, AZURE_MEMORY_MB, FOREVER_S, ServerSpec, servers
 
-PAGE = (Path(__file__).parents[3] / "docs" / "file-formats.md").read_text(encoding="utf-8")
-SECTION = PAGE.split("### Servers\n")[1].split("\n### ")[0]
+PAGE = (Path(__file__).parents[3] / "docs" / "generators.md").read_text(encoding="utf-8")
+SECTION = PAGE.split("## Servers\n")[1].split("\n## ")[0]
 
 
 def asks_of(jobs: JobTable) -> TierAsks:

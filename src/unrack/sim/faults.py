@@ -61,7 +61,7 @@ def held_elsewhere(log: RunLog, attempt: int) -> bool:
 
 
 def failures_frame(log: RunLog) -> pl.DataFrame:
-    """One row a failure that happened before the run ended, in order of time; see ``docs/file-formats.md``."""
+    """One row a failure that happened before the run ended, in order of time; see ``docs/result-tables.md``."""
     count = len(log.failures)
     struck = np.flatnonzero(log.attempt_failure >= 0)
     of = log.attempt_failure[struck]

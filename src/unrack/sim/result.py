@@ -134,7 +134,7 @@ class Result:
         return table("Result", self.policy, result_facts(self))
 
     def table(self, name: str) -> pl.DataFrame:
-        """A table by its name, as ``docs/file-formats.md`` has it; it is made when it is first asked for.
+        """A table by its name, as ``docs/result-tables.md`` has it; it is made when it is first asked for.
 
         Parameters
         ----------

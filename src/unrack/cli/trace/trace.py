@@ -87,7 +87,7 @@ def convert(
 
 @app.command()
 def make(
-    spec: Annotated[str, typer.Argument(metavar="SPEC.toml", help="What to draw: see docs/file-formats.md.")],
+    spec: Annotated[str, typer.Argument(metavar="SPEC.toml", help="What to draw: see docs/generators.md.")],
     out: Annotated[str, typer.Argument(metavar="OUT", help="Ends in .swf, .csv (either also .gz) or .parquet.")],
     seed: Seed = 0,
 ) -> None:

@@ -89,7 +89,7 @@ class Tables:
     """The tables of a run, and what the cluster is."""
 
     cluster: Cluster  # what is installed
-    # by name, as ``docs/file-formats.md`` has them; those of what is held may be missing
+    # by name, as ``docs/result-tables.md`` has them; those of what is held may be missing
     tables: Mapping[str, pl.DataFrame]
     # the models in force: quantities that one governs may be asked for beyond what is installed
     pace: Pace | None = None

@@ -200,7 +200,7 @@ SLO_NAMES = ("met", "local", "remote", "both")
 
 
 def tier_columns(log: RunLog, held: TierHolding) -> list[pl.Series]:
-    """What each job asked of tiers and what its last attempt got, for the jobs frame; see ``docs/file-formats.md``.
+    """What each job asked of tiers and what its last attempt got, for the jobs frame; see ``docs/result-tables.md``.
 
     Of a job with a lease that changed while it ran, what it held last; and every SLO that it broke during the attempt.
     """

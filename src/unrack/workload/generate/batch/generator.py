@@ -157,7 +157,7 @@ PARAMETERS = {
     "kth-sp2": "KTH SP2 1996-97, 100 nodes (Parallel Workloads Archive, 2.1-cln)",
     "cirne-anl": "1 838 jobs on 1 024 nodes that the original generator drew, half of their node-hours by large jobs",
 }
-"""Name → what the parameters were fitted to; ``docs/file-formats.md`` has the commands."""
+"""Name → what the parameters were fitted to; ``docs/generators.md`` has the commands."""
 MOST_JOBS = 10_000_000
 _POOLS = (1, 4, 16, 64, 256)
 """Jobs drawn for one that is chosen: tried until there are enough of either kind."""
