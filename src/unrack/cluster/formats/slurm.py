@@ -80,8 +80,8 @@ def slurm_conf(path: Path, text: str, where: str) -> Described:
     order = "multifactor" if "priority" in site.rules else "fcfs"
     scheduler = scheduler_from({"schedulertype": "sched/backfill", **settings})
     notes += [f"Its scheduler as a policy: {scheduler.spec(order)}.", *scheduler.left_out]
-    if (text := settings.get("accountingstorageenforce")) is not None:  # a part of a configuration may not say it
-        site = replace(site, enforced=enforces_limits(text))
+    if "accountingstorageenforce" in settings:  # a part of a configuration may not say it
+        site = replace(site, enforced=enforces_limits(settings["accountingstorageenforce"]))
     held = parsed(settings.get("licenses", ""), f"{where}, Licenses", licences)
     name = settings.get("clustername", path.stem)
     return Described(where, name, tuple(nodes.values()), held, tuple(notes), site)
