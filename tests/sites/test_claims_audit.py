@@ -1,4 +1,4 @@
-"""The audit of claims: jobs on nodes of others, and claims that last too long, also where all claim the same."""
+"""The audit of claims: jobs on nodes of others, claims of another amount or time, and those that are missing."""
 
 from __future__ import annotations
 
