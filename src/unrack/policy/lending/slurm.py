@@ -60,8 +60,8 @@ class CountedPlan(Plan):
         c, first, self.looked = self.columns, self.looked, self.known
         wants, jobs, seen = c.wants[first : self.known], view.queue, view.columns.claimed
         self.beyond = self.beyond or bool(((wants >= CHOICE) & (wants != LENT)).any())
-        closed = (view.columns.open_to[np.unique(view.columns.set_of[jobs]), CPU] == 0) & (view.total[CPU] > 0)
-        if self.beyond or not self.lends or closed.any() or kept_us(view) <= view.now:
+        closed = ((view.columns.open_to[:, CPU] == 0) & (view.total[CPU] > 0)).any(axis=1)
+        if self.beyond or not self.lends or closed[view.columns.set_of[jobs]].any() or kept_us(view) <= view.now:
             return False
         if seen is None or not self.fixed:
             return True
