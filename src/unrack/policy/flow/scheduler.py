@@ -178,6 +178,10 @@ class Flow:
         return FlowTerms(cost, self.weight, self.solver, isinstance(self.memory, LocalMemory))
 
 
+FEW = 4
+"""So many jobs that ask for nodes alone get their leases one by one as fast as all at once."""
+
+
 class FlowRound:
     """One round: attempts on what is left, until no waiting job can be given a place any more."""
 
@@ -343,7 +347,7 @@ class FlowRound:
         placed = np.flatnonzero(found.lost < 0)
         ends = np.searchsorted(found.tasks.job, np.arange(len(jobs) + 1)).tolist()
         for run in np.split(placed, np.flatnonzero(np.diff(simple[of[placed]])) + 1):  # in the order of the jobs
-            if len(run) and simple[of[run[0]]]:
+            if len(run) > FEW and simple[of[run[0]]]:
                 self._plain(found, run, slice(ends[run[0]], ends[run[-1] + 1]))
                 continue
             for at in run.tolist():
@@ -363,7 +367,7 @@ class FlowRound:
             lease = beyond.lease(self.view, self.left, job, sort, (nodes, rows), self.now, self.leases)
         else:
             hosts = {kind: by_job.get(at, []) for kind, by_job in found.hosts.items()}
-            lease = lease_of(self.left, sort, job, nodes, hosts)
+            lease = None if rows is None else lease_of(self.left, sort, job, nodes, hosts)
         if lease is None:
             self.notes.fate[job] = RoundFate.APART
         else:
