@@ -44,7 +44,7 @@ PLANTED = {
         "1,0,100,100,1,1,a,p,,0\n2,0,100,100,1,1,a,p,,0\n", 2, "fcfs", LIMITED, {"2": Cause.LIMIT}),
     "a reservation that reality does not have": (
         "1,0,100,100,1,1,a,,,0\n2,0,10,10,1,1,a,,,0\n", 2, "fcfs",
-        {"reservations": [{"name": "gone", "nodes": ["0"], "start": 50, "duration": 100, "maintenance": True}]},
+        {"reservations": [{"name": "gone", "nodes": ["0"], "start": 95, "duration": 10, "maintenance": True}]},
         {"1": Cause.RESERVED, "2": Cause.KEPT_BACK}),
     "a reservation that neither would have met": (
         "1,0,100,100,1,1,a,,,0\n2,1,10,10,1,1,a,,,0\n", 1, "fcfs",
