@@ -161,3 +161,11 @@ def test_a_disk_that_is_full_costs_no_result(tmp_path: Path, monkeypatch: pytest
 
     assert of_a_full_disk.total(4) == 6
     assert not list(tmp_path.rglob("*.nbc"))
+
+
+def test_what_is_kept_with_few_optimisations_is_not_taken_where_more_are_asked_for(
+    beside: Path, tmp_path: Path
+) -> None:
+    environment = {**usual(), "NUMBA_CACHE_DIR": str(tmp_path / "kept")}
+    misses = [run(beside, {**environment, "NUMBA_OPT": level})[0] for level in ("0", "3", "0", "3")]
+    assert misses == [1, 1, 0, 0]

@@ -138,6 +138,10 @@ class _Kept(caching.FunctionCache):  # type: ignore[misc]
         stamp = self._impl.locator.get_source_stamp()
         self._cache_file: Any = KeptFile(self._cache_path, self._impl.filename_base, stamp)
 
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        """What is kept also goes by how far it is optimised: tests ask for less than runs."""
+        return super()._index_key(sig, codegen), os.environ.get("NUMBA_OPT")
+
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep machine code, if the disk takes it."""
         with suppress(OSError):
