@@ -130,6 +130,10 @@ def claims_of(left: Left, sort: Sort, rows: Ints, shares: list[Share]) -> Ints |
     return claims if enough and kept_from(left.view, sort.job, left.claims, claims) is None else None
 
 
+FEW = 4
+"""So many jobs that ask for nodes alone get their leases one by one as fast as all at once."""
+
+
 def plain_leases(left: Left, sorts: list[Sort], jobs: Ints, of: Ints, task_job: Ints, task_node: Ints) -> list[Lease]:
     """Leases of jobs that ask for nothing but nodes, in order, of all for which there is enough left.
 

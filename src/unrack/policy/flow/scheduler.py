@@ -28,6 +28,7 @@ from unrack.policy.flow.attempt import MOST_COST, Beyond, FlowAttempt, FlowTerms
 from unrack.policy.flow.costs import COSTS, CostModel, NetworkLoad, postpones
 from unrack.policy.flow.left import Left, Sort, Sorts, batch_of, hosts_of
 from unrack.policy.flow.notes import (
+    FEW,
     FlowNotes,
     RoundFate,
     lease_of,
@@ -176,10 +177,6 @@ class Flow:
         """How networks are made and solved."""
         cost = COSTS[self.cost] if isinstance(self.cost, str) else self.cost
         return FlowTerms(cost, self.weight, self.solver, isinstance(self.memory, LocalMemory))
-
-
-FEW = 4
-"""So many jobs that ask for nodes alone get their leases one by one as fast as all at once."""
 
 
 class FlowRound:
@@ -339,12 +336,11 @@ class FlowRound:
         notes.attempts.append(found)
         notes.fate[jobs[found.lost >= 0]] = RoundFate.WAITS
         notes.fate[jobs[sorted(found.cut)]] = RoundFate.APART
-        of, before = sorts.of[jobs], len(self.leases)
+        of, before, placed = sorts.of[jobs], len(self.leases), np.flatnonzero(found.lost < 0)
         kinds = np.unique(of).tolist()
         simple = np.zeros(len(sorts.every), np.bool_)
         simple[kinds] = [self._on_nodes_alone(sorts.every[kind]) for kind in kinds]
         self.full = set(jobs[found.lost == 0].tolist())
-        placed = np.flatnonzero(found.lost < 0)
         ends = np.searchsorted(found.tasks.job, np.arange(len(jobs) + 1)).tolist()
         for run in np.split(placed, np.flatnonzero(np.diff(simple[of[placed]])) + 1):  # in the order of the jobs
             if len(run) > FEW and simple[of[run[0]]]:
