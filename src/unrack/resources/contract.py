@@ -128,6 +128,10 @@ class Installed(Protocol):
         """What jobs may ask for."""
 
     @property
+    def unclaimed(self) -> tuple[str, ...]:
+        """Those of them that say of a job what its claims do not hang on, such as whose it is."""
+
+    @property
     def limits(self) -> int:
         """How many of its places, the last, are limits: a job that only waits for room in one holds up no other."""
 
@@ -224,6 +228,7 @@ class Installed(Protocol):
 class Usual(ABC):
     """What most resources say alike: where a job runs says what it claims, and pooled devices claim nothing."""
 
+    unclaimed: tuple[str, ...] = ()
     limits = 0
     delay_us = 0
     windows: Sequence[Window] = ()

@@ -114,8 +114,9 @@ class Places:
 
     @cached_property
     def claiming(self) -> Ints:
-        """int64[k]: the rows of what jobs ask on which it hangs what they claim: not whose they are."""
-        return np.array([i for i, key in enumerate(self.quantities) if key != ("site", "whose")], np.int64)
+        """int64[k]: the rows of what jobs ask on which it hangs what they claim."""
+        unclaimed = {(part.name, quantity) for part in self.parts for quantity in part.installed.unclaimed}
+        return np.array([row for row, key in enumerate(self.quantities) if key not in unclaimed], np.int64)
 
     @cached_property
     def total(self) -> Ints:

@@ -43,13 +43,14 @@ Taken = list[tuple[int, int]]
 """Kind and place of devices taken."""
 
 
-def lease_of(left: Left, sort: Sort, job: int, nodes: list[int], hosts: dict[int, list[list[int]]]) -> Lease | None:
+def lease_of(
+    left: Left, sort: Sort, job: int, rows: Ints | None, nodes: list[int], hosts: dict[int, list[list[int]]]
+) -> Lease | None:
     """A lease, taken out of what is left; ``None``: there is too little left, and nothing was taken.
 
-    ``nodes``: the node of each task; ``hosts``: kind to the hosts of the devices of each task, for kinds that are not
-    built into nodes.
+    ``rows``: of :func:`node_rows`; ``nodes``: the node of each task; ``hosts``: kind to the hosts of the devices of
+    each task, for kinds that are not built into nodes.
     """
-    rows = node_rows(left, sort, nodes)
     if rows is None:
         return None
     taken: Taken = []
@@ -293,7 +294,8 @@ def moves(
     for job in sorted(stay):
         left.take(runs[job].lease)
     changed = [job for job in runs if job not in stay]
-    leases = [lease_of(left, runs[job].sort, job, *places[job]) for job in changed]
+    ways = ((job, runs[job].sort, *places[job]) for job in changed)
+    leases = [lease_of(left, sort, job, node_rows(left, sort, on), on, by_task) for job, sort, on, by_task in ways]
     held_together = [lease for lease in leases if lease is not None]
     if not changed or len(held_together) < len(leases):
         return []

@@ -363,7 +363,7 @@ class FlowRound:
             lease = beyond.lease(self.view, self.left, job, sort, (nodes, rows), self.now, self.leases)
         else:
             hosts = {kind: by_job.get(at, []) for kind, by_job in found.hosts.items()}
-            lease = None if rows is None else lease_of(self.left, sort, job, nodes, hosts)
+            lease = lease_of(self.left, sort, job, rows, nodes, hosts)
         if lease is None:
             self.notes.fate[job] = RoundFate.APART
         else:

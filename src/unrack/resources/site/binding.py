@@ -318,9 +318,8 @@ class Binding:
             for measure, most in rule.file.amounts.items():
                 if measure == "nodes" and self.cores[job] and most >= self.all_cores:
                     continue  # no job can reach it, whatever the nodes, on which plans need not look then
-                self._count(
-                    found, job, where, f"{measure} of {subject_of}, {rule.owner}", measure, most, rule.partition
-                )
+                name = f"{measure} of {subject_of}, {rule.owner}"
+                self._count(found, job, where, name, measure, most, rule.partition)
         partitions = where.partitions or ()
         for quota in () if queue is None else self.quotas[queue.name]:
             if quota.flavour in ("", *partitions):

@@ -35,6 +35,7 @@ class Site(Usual):
     """See :class:`unrack.resources.contract.Installed`."""
 
     quantities = QUANTITIES
+    unclaimed = ("whose",)
 
     def __init__(self, table: Any, nodes: Nodes, where: str) -> None:
         self.file = validated(SiteFile.model_validate, table, f"{where}.", keys_of(SiteFile))

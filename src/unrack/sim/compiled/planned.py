@@ -1,7 +1,4 @@
-"""Stretches of a run under a policy with a plan, compiled.
-
-They last as long as only arrivals, ends and nodes are involved, one round after the other.
-"""
+"""Stretches of a run under a policy with a plan, compiled: as long as only arrivals, ends and nodes are involved."""
 
 from __future__ import annotations
 

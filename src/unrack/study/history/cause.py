@@ -153,9 +153,7 @@ class Starts:
                 found[one.name] = found.get(one.name, 0.0) + (rooms[0] - rooms[1]) * (until - since)
         return found
 
-    def _room(
-        self, job: int, start: float, end: float, really: bool, kept: Ints | int = 0
-    ) -> tuple[float, int]:  # fmt: skip
+    def _room(self, job: int, start: float, end: float, really: bool, kept: Ints | int = 0) -> tuple[float, int]:
         """In which part of a time there was room for a job in one of the histories; what was free at least.
 
         ``kept``: what of its partition is none's.

@@ -1,7 +1,4 @@
-"""Tables of partitions, accounts and queues: what they had of the cluster, and how their jobs waited.
-
-A queue's says what it used of its quotas, borrowed and lent.
-"""
+"""Tables of partitions, accounts and queues: what they had of the cluster or quotas, and how their jobs waited."""
 
 from __future__ import annotations
 
