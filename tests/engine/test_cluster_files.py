@@ -148,6 +148,7 @@ NODE = "[[nodes]]\ncount = 2\ncores = 4\n"
         (NODE + "[domains]\nnode1 = ['1']\n", ["domains.node1"]),
         (NODE + "[domains]\nx = '0-1'\n", ["domains.x"]),
         (NODE + "[domains]\nx = ['-1']\n", ["domains.x"]),
+        ("licences = 2\n" + NODE, ["licences", "unknown key", "counted", "site", "power"]),
     ],
 )
 def test_a_malformed_cluster_file_is_refused_with_file_key_got_and_want(

@@ -14,6 +14,7 @@ from unrack.cluster.tiers import TierFile
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Ints
 from unrack.resources.checked import Strict
+from unrack.resources.table import RESOURCES
 from unrack.units import memory_mb
 
 MOST_NODES = 10_000_000
@@ -197,8 +198,10 @@ def keys_at(location: tuple[int | str, ...]) -> list[str]:
     """The keys that there are where a key of a cluster file is unknown."""
     own = (NodeClass, MemoryPool, PoolFile, TierFile)
     tables: dict[str, type[BaseModel]] = dict(zip(("nodes", "memory_pools", "pools", "tiers"), own, strict=True))
-    table = ClusterFile if len(location) == 1 else tables.get(str(location[0]))
-    return [] if table is None else [info.alias or name for name, info in table.model_fields.items()]
+    whole = len(location) == 1
+    table = ClusterFile if whole else tables.get(str(location[0]))
+    own_keys = [] if table is None else [info.alias or name for name, info in table.model_fields.items()]
+    return own_keys + RESOURCES.names() * whole
 
 
 def torus_of(file: ClusterFile, where: str) -> Ints | None:

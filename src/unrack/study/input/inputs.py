@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from unrack.cluster.file import ClusterFile, content_of
+from unrack.cluster.file import content_of, keys_at
 from unrack.cluster.presets import PRESETS
 from unrack.cluster.spec import Cluster
 from unrack.cluster.systems import MemorySystem
@@ -21,7 +21,6 @@ from unrack.plugins.code import is_file
 from unrack.policy.contract import Policy
 from unrack.policy.file import load_policy, source_digest, with_name
 from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
-from unrack.resources.table import RESOURCES
 from unrack.sim.faults import Fault, random_faults
 from unrack.study.input.file import RandomFaultsTable, StudyTable, WorkloadTable
 from unrack.study.world import RunTimes, labelled, make_world, split_world
@@ -218,7 +217,7 @@ def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cl
     if len(sources) != 1:
         raise document.fault(at, ", ".join(sources) or "none of them", f"exactly one of {', '.join(choices)}")
     source = sources[0]
-    known = ["preset", "file", "memory_system", *ClusterFile.model_fields, *RESOURCES.names()]
+    known = ["preset", "file", "memory_system", *keys_at(("",))]
     if unknown := sorted(set(table) - set(known)):
         raise document.fault((*at, unknown[0]), "an unknown key", nearest(unknown[0], known))
     if source in ("preset", "file") and not isinstance(table[source], str):
