@@ -54,6 +54,7 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.policy.discipline.skyline.columns import HEADS as MORE_HEADS
 from unrack.policy.discipline.skyline.steps import RowSpan, Slots, claims_fit, free_slots, slots_for, usable
 from unrack.policy.discipline.walk import (
+    ALIKE,
     ASIDE,
     AT,
     BEGIN,
@@ -61,6 +62,7 @@ from unrack.policy.discipline.walk import (
     CLAIMS,
     CLAIMS_FOUND,
     COUNT,
+    DELAYS_US,
     FOUND,
     FREE_CORES,
     HEADS,
@@ -153,6 +155,13 @@ def begin_walk(walk: Ints, cursor: Ints, slots: Slots, free_cores: int) -> None:
 
 
 @inlined
+def forget_delays(c: Any) -> None:
+    """Others may have other places now, which delay no head."""
+    for k in range(c.late.shape[1]):
+        c.late[DELAYS_US, k] = 0
+
+
+@inlined
 def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, count: int, c: Any) -> int:
     """The pass itself, from where ``walk`` says on; returns as :func:`pass_over`. ``count``: of running jobs."""
     walk, asks, started, wants, out, free, most = c.walk, c.asks, c.started, c.wants, c.out, c.now, c.most
@@ -178,6 +187,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
             continue
         tasks, cores, mb, us = gang_of(asks, job)
         none = tasks * cores > walk[FREE_CORES] or (kind[job] >= 0 and has_none(job, now, c))
+        none = none or (kind[job] >= 0 and 0 < c.late[DELAYS_US, kind[job]] <= us)
         if none and stage == LOOK and behind >= 0 and rule.backfill > 0:
             heads[behind, BEHIND] += 1
             walk[AT] += 1
@@ -248,6 +258,9 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
             if passes < 0:
                 return int(passes)
             if passes == 0:
+                if walk[ALIKE] == 1 and kind[job] >= 0 and walk[MOVES] == 0:
+                    before = c.late[DELAYS_US, kind[job]]
+                    c.late[DELAYS_US, kind[job]] = min(us, before) if before > 0 else max(us, 1)
                 if behind >= 0:
                     heads[behind, BEHIND] += 1
                 stage = LOOK
@@ -268,6 +281,7 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
         if walk[OPENS] == 1:
             for k in range(refused.shape[0]):
                 refused[k] = 0
+        forget_delays(c)
         stage = LOOK
     return int(walk[COUNT])
 
@@ -318,6 +332,7 @@ def passed(
         if not any_may_fit(order, second, rule.backfill, rule.depth, are_apart(sky), sky.asks, free_cores):
             return 0
         look_again(sky)
+        forget_delays(sky)
         for node in range(free.shape[1]):
             copy[CPU, node], copy[MEM, node] = free[CPU, node], free[MEM, node]
         refresh(copy, sky.most, 0, count_blocks(free.shape[1]) - 1)

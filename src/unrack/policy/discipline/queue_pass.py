@@ -77,6 +77,9 @@ class Passes(Reserved):
             kernel = made.placement.pass_over(view, made.notes, step) or kernel
             if begins and self.chosen:
                 self._note_kinds(view, made)
+        if self.lends:
+            made = made or choices(now, False)
+        far[walk.ALIKE] = self.goes_by_kind(made)
         if self.chosen and view.cluster.devices.detach_us and not step:
             asked = PassChoices(self, made or choices(now, False), rule, step)
         while True:
@@ -148,6 +151,11 @@ class Passes(Reserved):
             refused[refused >= walk.LATE] = 0
         if self.columns.walk[walk.CLOSES]:
             self.columns.walk[walk.CLOSES], self.columns.late[walk.IS_CLOSED] = 0, 0
+
+    def goes_by_kind(self, made: Choices | None) -> bool:
+        """Whether jobs of a kind go to the same places, however long they run."""
+        aware = made is not None and made.alone.aware is not None  # lenders are ranked by what goes on meanwhile
+        return self.in_kernel and not (self.modelled or (self.lends and aware))
 
     def has_none(self, job: int, now: int) -> bool:
         """As of :func:`unrack.policy.discipline.heads_kernel.has_none`."""

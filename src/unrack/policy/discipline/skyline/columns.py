@@ -179,7 +179,7 @@ class _PlanColumns(NamedTuple):
     kind: Ints  # int64[jobs]: a number of those that have no place where one of them has none; -1: not known yet
     refused: Ints  # int64[kinds]: why jobs of this kind have no place now, as of :mod:`unrack.policy.discipline.walk`
     due: Ints  # int64[2, jobs]: deadlines of jobs whose kind is known, as of that module
-    late: Ints  # int64[4, kinds]: as of that module
+    late: Ints  # int64[5, kinds]: as of that module
     now: Ints  # int64[2, nodes]: what is free now, beside the jobs that start in this pass
     heads: Ints  # int64[room, 4]: the heads: jobs without a place, with no node in common between their sets of nodes
     meets: Ints  # int64[sets, sets]: 1: two sets of nodes have a node in common
@@ -188,7 +188,7 @@ class _PlanColumns(NamedTuple):
     most: Ints  # int64[blocks + groups]: the summary of `now` (:mod:`unrack.ledger.nodes`)
     left: Ints  # int64[1 + heads, 1, slots]: of places: what is free now, and then
     moments: Ints  # int64[k]: when more is free though no job ends, µs
-    walk: Ints  # int64[23]: how far the pass has come
+    walk: Ints  # int64[24]: how far the pass has come
 
 
 class PlanColumns(InKernels, _PlanColumns):
@@ -361,7 +361,7 @@ def columns_for(ledger: tuple[Ints, ...], nodes: int, jobs: int) -> PlanColumns:
         started=np.zeros((6, 64), np.int64), out=np.zeros((256, 5), np.int64), cursor=np.zeros(CURSOR, np.int64),
         held=np.full((5, jobs), -1, np.int64), was=none, grown=np.zeros((2, 1 + places), np.int64),
         kind=np.full(jobs, -1, np.int64), refused=np.zeros(16, np.int64), due=np.full((2, jobs), -1, np.int64),
-        late=np.zeros((4, 16), np.int64),
+        late=np.zeros((5, 16), np.int64),
         now=np.zeros((2, nodes), np.int64), heads=np.zeros((1, 4), np.int64),
         meets=np.ones((1, 1), np.int64), aside=np.zeros(2, np.int64), then=np.zeros((1, 2, nodes), np.int64),
         most=np.zeros(blocks - (-blocks // SIZE), np.int64),
