@@ -125,7 +125,8 @@ class Reclaiming(Loop):
         able = [n for n in waiting if n not in self.running and self.rights(jobs[n])]
         for number in sorted(able, key=lambda n: -jobs[n].priority):
             own = self.victims(number, fresh, mine, stopped)
-            line = sorted([*(n for n in ahead if self.rights(jobs[number]) <= self.rights(jobs[n])), number])
+            more = [n for n in ahead if self.rights(jobs[number]) <= self.rights(jobs[n]) and self.has_quota(jobs[n])]
+            line = sorted([*more, number])
             ahead.append(number)
             if not own or self.placed(own, line, number, now) is None or self.placed([], line, number, now):
                 continue
@@ -156,6 +157,14 @@ class Reclaiming(Loop):
             self.begin(number, now, *found)
             mine.add(number)
         return some
+
+    def has_quota(self, job: Q) -> bool:
+        """Whether it lacks no quota, or leaves its queue within what that has: what comes back is for it."""
+        return any(
+            self.site.room(self.use, job.queue, flavour, job.asked)
+            or self.use.get((job.queue, flavour), 0) + job.asked <= self.site.quotas[job.queue][flavour].nominal
+            for flavour in self.site.allowed(job)
+        )
 
     def fits(self, victims: list[int], number: int, nodes: dict[int, int], flavour: str) -> bool:
         """Whether these nodes and the quota are free once some are stopped."""

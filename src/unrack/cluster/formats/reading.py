@@ -18,7 +18,8 @@ from pathlib import Path
 
 from unrack.cluster.formats import accounting, partitions, reservations, slurm
 from unrack.cluster.formats.described import Described, DescribedNode
-from unrack.cluster.formats.kubernetes_queues import kubernetes_nodes, kubernetes_queues
+from unrack.cluster.formats.kubernetes.nodes import kubernetes_nodes
+from unrack.cluster.formats.kubernetes.queues import kubernetes_queues
 from unrack.cluster.formats.site import whole
 from unrack.errors import ClusterError
 from unrack.kubernetes_text import objects
@@ -61,10 +62,10 @@ def described(path: Path, text: str, where: str, *, milli: bool = False) -> Desc
         except (ValueError, RecursionError) as error:
             raise ClusterError(where, f"damaged JSON ({str(error)[:80]})", "whole JSON") from None
         if "kind" in content:
-            site = kubernetes_queues(content, where, milli=milli)
-            if site is not None and not objects(content, "Node"):
-                return Described(where, name, (), site=site)
-            return replace(kubernetes_nodes(content, where, name, milli=milli), site=site)
+            queues = kubernetes_queues(content, where, milli=milli)
+            if queues is not None and not objects(content, "Node"):
+                return Described(where, name, (), queues=queues)
+            return replace(kubernetes_nodes(content, where, name, milli=milli), queues=queues)
         return slurm.json_nodes(content, where, name)
     if HEADER.match(text):
         return listed_nodes(text, where, name, milli=milli)

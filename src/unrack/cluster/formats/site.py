@@ -148,10 +148,14 @@ def site_table(
         table["reservations"] = reservations
     table |= said.rules
     flavours = {"", *(one["name"] for one in partitions)}
-    table["queues"] = [
-        one | {"quotas": [quota for quota in one["quotas"] if quota.get("flavour", "") in flavours]}
-        for one in said.rules.get("queues", ())
-    ]
+    table["queues"] = []
+    for one in said.rules.get("queues", ()):
+        quotas = [quota for quota in one["quotas"] if quota.get("flavour", "") in flavours]
+        own = one | {"quotas": quotas}
+        if len({"flavour" in quota for quota in quotas}) < len({"flavour" in quota for quota in one["quotas"]}):
+            own["open"] = False  # without a flavour its jobs would run anywhere
+            lose(lost, "Queues of which no flavour has nodes that are kept are closed", one["name"])
+        table["queues"].append(own)
     by_qos = said.rules.get("preempt", {}).get("by") == "qos"
     for one in table["qos"]:
         named = [name for name in one.pop("preempts", ()) if by_qos]

@@ -112,6 +112,13 @@ class Reclaim:
             found.append(other)
         return found
 
+    def has_quota(self, job: int) -> bool:
+        """Whether a job lacks no quota now, or leaves its queue within its nominal one: what comes back is for it."""
+        asked = self.claimed.asked(job)[self.part.quantities]
+        rows = [np.array(claims, np.int64).reshape(-1, 2) for claims in self.site.quota_claims(asked)]
+        left = self.part.total - self.used
+        return any((row[:, 1] <= left[row[:, 0]]).all() or self._within(self.used, row.tolist()) for row in rows)
+
     def allows(self, job: int, lease: Lease, victims: Sequence[int]) -> bool:
         """Whether a job borrows nothing where it starts, if others than its own queue's are stopped for it."""
         queue = self._queue(job)
@@ -190,7 +197,8 @@ class Look:
         memory, ahead = self.memory, [job for job, more in self.ahead if bool((rights <= more).all())]
         rest, turn = list(jobs), self._turn(rights)
         reclaim = Reclaim(self._ledger()) if self.ranks.by_quota and turn and rest else None
-        turn = turn if reclaim is None else reclaim.victims(rest[0], turn)
+        if reclaim is not None:
+            turn, ahead = reclaim.victims(rest[0], turn), [job for job in ahead if reclaim.has_quota(job)]
         while rest and self.looks < LOOKS and turn and not (memory.failed | memory.held).issuperset(rest):
             base = self._ledger()
             held = self._started(self._without(()), [*ahead, *rest])

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from unrack.cluster.formats.kubernetes_queues import GPUS, node_down
+from unrack.cluster.formats.kubernetes.nodes import GPUS, node_down
 from unrack.errors import InputError
 from unrack.kubernetes_text import asked_by, entries, inside, moment_s, objects, quantity, table
 from unrack.workload.formats.intake import DEVICE, EXTRA, RUNNING, Tally, unheeded, workload
