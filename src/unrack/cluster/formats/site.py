@@ -242,6 +242,11 @@ def parsed(value: V, where: str, parse: Callable[[V], T]) -> T:
         raise ClusterError(where, got, str(error).rpartition(" is not ")[2]) from None
 
 
+def host_name(name: str, at: str) -> str:
+    """The name of a node, which a list of hosts can have."""
+    return parsed(name, at, lambda text: compress([text]))
+
+
 def max_time(text: str, at: str) -> Keys:
     """The key ``max_time`` from a span, which Slurm keeps in whole minutes, rounded up; none: any time."""
     seconds = None if text.strip() == "-1" else parsed(text, at, span_s)
