@@ -121,6 +121,7 @@ def test_the_command_writes_the_same_cluster(name: str, tmp_path: Path) -> None:
         ("ClusterName=x\nInclude nodes.conf\n", "no line NodeName=… (nodes.conf is included and was not there)"),
         (KUBECTL.replace('"7910m"', '"eight"'), "items.0, status.allocatable.cpu: got 'eight', wanted a quantity"),
         (KUBECTL[:500], "damaged JSON"),
+        ("---\napiVersion: v1\nkind: List\n", "got YAML, wanted the same as JSON: kubectl get"),
         (json.dumps({"kind": "List", "items": []}), "no node"),
         (json.dumps({"nodes": []}), "no list of nodes"),
         ((SAMPLES / "sinfo.json").read_text().replace('"name": "n1"', '"name": "n 1"'), "got 'n 1', wanted a name of"),

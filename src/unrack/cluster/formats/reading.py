@@ -67,6 +67,8 @@ def described(path: Path, text: str, where: str, *, milli: bool = False) -> Desc
                 return Described(where, name, (), queues=queues)
             return replace(kubernetes_nodes(content, where, name, milli=milli), queues=queues)
         return slurm.json_nodes(content, where, name)
+    if re.match(r"(---\s+)?(apiVersion|kind|items):", start):
+        raise ClusterError(where, "YAML", "the same as JSON: kubectl get … -o json")
     if HEADER.match(start):
         return listed_nodes(text, where, name, milli=milli)
     if slurm.SHOWN.match(start[:2000]):
