@@ -238,12 +238,12 @@ def test_quotas_of_kueue_admit_what_its_objects_say(seed: int) -> None:
 
 
 def within(site: KueueSite, use: dict[tuple[str, str, str], int], queue: str, asks: Amounts) -> bool:
-    """Whether a job leaves its queue within what it has without borrowing, whichever flavours it gets."""
+    """Whether a job leaves its queue within what it has without borrowing, in some flavour of each group."""
     wanted = {what: amount for what, amount in asks.items() if amount}
     groups = [{what: amount for what, amount in wanted.items() if what in next(iter(one.values()))}
               for one in site.groups[queue]]  # fmt: skip
     return wanted.keys() == {what for own in groups for what in own} and all(
-        all(all(use.get((queue, name, what), 0) + amount <= three[what][0] for what, amount in own.items())
+        any(all(use.get((queue, name, what), 0) + amount <= three[what][0] for what, amount in own.items())
             for name, three in group.items())
         for group, own in zip(site.groups[queue], groups, strict=True)
     )  # fmt: skip
