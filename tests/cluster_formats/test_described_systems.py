@@ -121,9 +121,11 @@ def test_the_command_writes_the_same_cluster(name: str, tmp_path: Path) -> None:
         ("ClusterName=x\nInclude nodes.conf\n", "no line NodeName=… (nodes.conf is included and was not there)"),
         (KUBECTL.replace('"7910m"', '"eight"'), "items.0, status.allocatable.cpu: got 'eight', wanted a quantity"),
         (KUBECTL[:500], "damaged JSON"),
+        ("---\napiVersion: v1\nkind: List\n", "got YAML, wanted the same as JSON: kubectl get"),
         (json.dumps({"kind": "List", "items": []}), "no node"),
         (json.dumps({"nodes": []}), "no list of nodes"),
         ((SAMPLES / "sinfo.json").read_text().replace('"name": "n1"', '"name": "n 1"'), "got 'n 1', wanted a name of"),
+        ("\nsn,cpu_milli,memory_mib,gpu,model\nn[],9000,1,1,P\n", "line 3, sn: got 'n[]', wanted a name of a host"),
         ("NodeName=n1 =x CPUTot=4 RealMemory=9\n", "line 1, NodeName: got 'n1 =x', wanted a name of a host"),
     ],
 )
@@ -144,7 +146,7 @@ ODD = ["=", "", "\n", "0", "-1", "9" * 30, "[", "]", ",", "null", '"', "{", "}",
 
 
 @draws(150)
-@given(st.sampled_from(["slurm.conf", "scontrol-node.txt", "sinfo.json", "kubectl.json"]), st.data())
+@given(st.sampled_from(["slurm.conf", "scontrol-node.txt", "sinfo.json", "kubectl.json", "kueue.json"]), st.data())
 def test_a_mutated_description_is_read_or_refused_in_words(name: str, data: st.DataObject) -> None:
     text = (SAMPLES / name).read_text()
     for _ in range(data.draw(st.integers(1, 4))):

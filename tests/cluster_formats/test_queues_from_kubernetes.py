@@ -42,23 +42,77 @@ def test_queues_flavours_and_cohorts_of_kueue() -> None:
               "lend": {"cores": 1}},
              {"flavour": "spot", "nominal": {"cores": 4, "memory": 16384, "gpus.count": 2}},
          ]},
-        {"name": "team-b", "cohort": "lab", "open": False, "quotas": [{"flavour": "spot", "nominal": {"cores": 0}}]},
-        {"name": "alone", "quotas": []},
+        {"name": "team-b", "cohort": "lab", "open": False, "quotas": [
+            {"flavour": "spot", "nominal": {"cores": 0}}, {"nominal": {"gpus.count": 0}, "borrow": {"gpus.count": 0}},
+        ]},
+        {"name": "alone", "quotas": [], "open": False},
         {"name": "cohort lab", "cohort": "lab", "open": False,
          "quotas": [{"flavour": "spot", "nominal": {"cores": 3}}]},
     ]  # fmt: skip
     for words in ("StrictFIFO queue", "borrowWithinCohort", "whenCanBorrow", "whenCanPreempt", "example.com/licence",
-                  "LocalQueues of a ClusterQueue that no file describes: gone (default/lost)"):  # fmt: skip
+                  "LocalQueues of a ClusterQueue that no file describes: gone (default/lost)",
+                  "Queues without quotas admit nothing: alone", "does not bound it here: team-b (memory)",
+                  "Queues that are for some namespaces, or for none, are open to all: team-a, team-b, alone",
+                  "Jobs run in one flavour, in which quotas of other resource groups do not hold: team-a"):  # fmt: skip
         assert words in notes
 
 
-def test_queues_may_stand_beside_the_nodes_in_a_file_of_their_own() -> None:
+def test_queues_may_stand_beside_the_nodes_in_files_of_their_own() -> None:
     whole = json.loads(SAMPLE.read_text())
     nodes = [one for one in whole["items"] if one["kind"] == "Node"]
     rest = [one for one in whole["items"] if one["kind"] != "Node"]
-    assert read(listed(*nodes), listed(*rest))[0] == read(whole)[0]
+    assert read(listed(*nodes), *rest) == read(listed(*rest, *nodes)) == read(whole)
     with pytest.raises(ClusterError, match="no nodes"):
         read(listed(*rest))
+
+
+def kueue(kind: str, name: str, spec: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    version = "kueue.x-k8s.io/v1beta2"
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec or {}, **more}
+
+
+def queue_of(name: str, flavour: str, cohort: str = "", **amounts: dict[str, Any]) -> dict[str, Any]:
+    """A ClusterQueue with quotas of one flavour; ``amounts``: its keys by resource, ``gpu_`` for nvidia.com/gpu."""
+    names = {"gpu_": "nvidia.com/gpu", "amd": "amd.com/gpu"}
+    resources = [{"name": names.get(what, what), **keys} for what, keys in amounts.items()]
+    groups = [{"flavors": [{"name": flavour, "resources": resources}]}]
+    return kueue("ClusterQueue", name, {"namespaceSelector": {}, "cohortName": cohort, "resourceGroups": groups})
+
+
+def test_what_nothing_is_made_of_is_told_once() -> None:
+    site, notes = read(listed(
+        NODE, kueue("ResourceFlavor", "far", {"nodeLabels": {"pool": "far"}, "nodeTaints": [{"key": "a"}]}),
+        kueue("AdmissionCheck", "one"), kueue("AdmissionCheck", "two"), kueue("Topology", "racks"),
+        {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "other"}},
+        kueue("WorkloadPriorityClass", "high", value=100), kueue("WorkloadPriorityClass", "low", value=-5),
+        queue_of("q", "far", cpu={"nominalQuota": 4}, memory={"nominalQuota": "1Gi"}),
+    ))  # fmt: skip
+    assert site["qos"] == [{"name": "high", "priority": 100}, {"name": "low", "priority": 0}]
+    assert site["queues"] == [{"name": "q", "quotas": [], "open": False}]  # else its jobs would run anywhere
+    for words in ("AdmissionCheck of kueue.x-k8s.io (2)", "Topology of kueue.x-k8s.io (1)", "Priorities below 0",
+                  "Queue of scheduling.run.ai (1)", "nodeTaints of flavours is not taken over: far",
+                  "Queues of which no flavour has nodes that are kept are closed: q"):  # fmt: skip
+        assert notes.count(words) == 1
+
+
+def test_gpus_of_two_makers_are_one_quota_that_lends_and_borrows_as_both() -> None:
+    site, _ = read(listed(
+        NODE, queue_of("q", "f", "k", gpu_={"nominalQuota": 4, "borrowingLimit": 1, "lendingLimit": 1},
+                       amd={"nominalQuota": 2}, cpu={"nominalQuota": None}),
+    ))  # fmt: skip
+    assert site["queues"][0]["quotas"] == [
+        {"flavour": "f", "nominal": {"gpus.count": 6, "cores": 0}, "lend": {"gpus.count": 3}}
+    ]
+
+
+@pytest.mark.parametrize("shared", [0, 5])
+def test_queues_that_keep_all_for_themselves_may_be_many_where_nothing_is_shared(shared: int) -> None:
+    own = [queue_of(f"q{number}", "f", "k", cpu={"nominalQuota": number, "lendingLimit": 0}) for number in range(1, 12)]
+    pool = [queue_of("pool", "f", "k", cpu={"nominalQuota": shared})] if shared else []
+    site, notes = read(listed(NODE, *own, *pool))
+    lend = [quota.get("lend", {}) for one in site["queues"][:11] for quota in one["quotas"]]
+    assert lend == ([{}] * 3 if shared else [{"cores": 0}] * 3) + [{"cores": 0}] * 8
+    assert ("Lending limits of over 8 queues" in notes) == bool(shared)
 
 
 def test_queues_of_volcano() -> None:
@@ -72,6 +126,7 @@ def test_queues_of_volcano() -> None:
         queue("soft", deserved={"cpu": 4}, guarantee={"resource": {"cpu": "1"}}, capability={"cpu": 6},
               reclaimable=False),
         queue("above", deserved={"cpu": 2}), queue("below", parent="above", deserved={"cpu": "2"}),
+        queue("both", deserved={"cpu": 1}, capability={"memory": "2Gi"}, affinity={"nodeGroupAffinity": {}}),
     ))  # fmt: skip
     assert site["queues"] == [
         {"name": "default", "cohort": "volcano", "default": True, "quotas": []},
@@ -79,8 +134,11 @@ def test_queues_of_volcano() -> None:
         {"name": "soft", "cohort": "volcano", "reclaim": "any",
          "quotas": [{"nominal": {"cores": 4}, "borrow": {"cores": 2}, "lend": {"cores": 3}}]},
         {"name": "below", "cohort": "volcano", "reclaim": "any", "quotas": [{"nominal": {"cores": 2}}]},
+        {"name": "both", "cohort": "volcano", "reclaim": "any", "quotas": [
+            {"nominal": {"cores": 1, "memory": 2048}, "borrow": {"memory": 0}, "lend": {"memory": 0}}]},
     ]  # fmt: skip
-    for words in ("Weights of queues are not taken over: hard (3)", "not reclaimable", "queues below them"):
+    for words in ("Weights of queues are not taken over: hard (3)", "not reclaimable", "queues below them",
+                  "affinity of queues is not taken over: both"):  # fmt: skip
         assert words in notes
 
 

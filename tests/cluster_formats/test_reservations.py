@@ -9,6 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
+from unrack.cluster.formats.described import Described
+from unrack.cluster.formats.reading import described
 from unrack.cluster.formats.reservations import reservation_keys
 from unrack.cluster.formats.site import Lost
 from unrack.cluster.spec import Cluster
@@ -142,6 +144,19 @@ def test_one_that_has_begun_or_is_over_is_told_by_the_clock_of_the_jobs() -> Non
     again = reservation_keys({**fields, "Flags": "WEEKLY"}, "here", Lost(), 1_000_700.5, 8 * 86_400)
     assert again is not None
     assert (again["start"], again["every"], again["until"]) == (-700.5, 604_800, 8 * 86_400)
+
+
+def test_what_comes_again_before_it_is_over_comes_once_which_is_told() -> None:
+    lost, fields = Lost(), {"ReservationName": "r", "StartTime": "1000000", "EndTime": "1100000", "Nodes": "n1"}
+    found = reservation_keys({**fields, "Flags": "DAILY,SPEC_NODES"}, "file", lost, 1_000_000)
+    assert (found, lost) == (
+        {"nodes": ["n1"], "start": 0, "duration": 100_000}, {"Flags of reservations are not taken over": {"r": "DAILY"}}
+    )  # fmt: skip
+
+
+def test_there_may_be_no_reservation(tmp_path: Path) -> None:
+    text = "No reservations in the system\n"
+    assert described(tmp_path / "r.txt", text, "r.txt") == Described("r.txt", "r", ())
 
 
 @pytest.mark.parametrize("fields", [{"StartTime": "soon"}, {"Nodes": "n[1"}, {"EndTime": "never"}, {"StartTime": ""}])

@@ -437,6 +437,7 @@ NODE = "NodeName=a CPUs=1\n"
         ([NODE, DUMP.replace("cpu=100", "cpu=many")], "file1, line 6, GrpTRES: got 'cpu=many'"),
         ([NODE, DUMP.replace("Parent - 'theory'", "Parent - 'theroy'")], "line 11, Parent: got 'theroy', wanted an"),
         ([NODE, DUMP.replace("User - 'bob':F", "Usr - 'bob':F")], "file1, line 13: got"),
+        ([NODE, DUMP + DUMP.replace("hill", "dale")], "clusters hill and dale, wanted one, as sacctmgr dump"),
         ([NODE, ASSOC.replace("|root\n", "|rot\n", 1)], "file1, line 4, parent of physics: got 'rot', wanted"),
         ([NODE, ASSOC.replace("|root\n", "|theory\n", 1)], "physics in theory in physics, wanted accounts that"),
         ([NODE, ASSOC.replace("hill|theory|||", "hill|theory||", 1)], "file1, line 5: got 20 fields, wanted 21, as in"),

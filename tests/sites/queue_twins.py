@@ -161,6 +161,11 @@ class Loop:
         self.site, self.free, self.use = site, list(site.nodes), Use()
         self.running: dict[int, tuple[int, int, dict[int, int], str]] = {}  # job → ends, as booked, nodes, flavour
         self.start: dict[int, int] = {}
+        self.closed: set[tuple[str, str]] = set()  # queues and flavours that give no job of them a place
+
+    def open_to(self, job: Q) -> list[str]:
+        """The flavours whose quota it does not exceed by itself, but those that are closed."""
+        return [one for one in self.site.allowed(job) if (job.queue, one) not in self.closed]
 
     def begin(self, number: int, now: int, nodes: dict[int, int], flavour: str) -> None:
         """A job starts."""
@@ -197,7 +202,7 @@ class Loop:
 
 def place(loop: Loop, job: Q, use: Use, shut: set[int]) -> tuple[dict[int, int], str] | None:
     """The nodes and the flavour of a job; ``None``: it has no place."""
-    for flavour in loop.site.allowed(job):
+    for flavour in loop.open_to(job):
         nodes = first_fit(loop.free, loop.site.flavours[flavour] - shut, job)  # type: ignore[arg-type]
         if nodes is not None and loop.site.room(use, job.queue, flavour, job.asked):
             return nodes, flavour
@@ -210,8 +215,8 @@ def fcfs(loop: Loop, waiting: list[int], now: int) -> None:
     for number in waiting:
         job = site.jobs[number]
         use = {key: loop.use.get(key, 0) + kept.get(key, 0) for key in {**loop.use, **kept}}
-        allowed = site.allowed(job)
-        one = len(allowed) == 1
+        allowed = loop.open_to(job)
+        one = len(site.allowed(job)) == 1
         # who has a choice is first looked at as one who needs cores
         some = one or sum(loop.free[node] for node in site.eligible(job) - shut) >= job.asked
         if some and not any(site.room(use if one else loop.use, job.queue, name, job.asked) for name in allowed):

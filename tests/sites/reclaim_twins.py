@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from queue_twins import Loop, Q, QueueSite, Use, fcfs, random_queues
 
@@ -34,6 +36,7 @@ class Reclaiming(Loop):
         self.since: dict[int, int] = {}
         self.done: dict[int, int] = {}
         self.attempts: list[tuple[int, int, int, str]] = []
+        self.gone: set[int] = set()  # stopped at this moment: nobody is stopped twice at one time
 
     def begin(self, number: int, now: int, nodes: dict[int, int], flavour: str) -> None:
         """A job starts, or goes on."""
@@ -54,7 +57,7 @@ class Reclaiming(Loop):
             while coming < len(jobs) and jobs[coming].submit == now:
                 waiting += [coming] if self.site.possible(jobs[coming]) else []
                 coming += 1
-            again = True
+            again, self.gone = True, set()
             while again:
                 before = set(self.running)
                 fcfs(self, [number for number in waiting if number not in self.running], now)
@@ -90,9 +93,38 @@ class Reclaiming(Loop):
         twin.done, twin.since = dict(self.done), dict(self.since)
         return twin
 
-    def placed(self, victims: list[int], jobs: list[int], number: int, now: int) -> tuple[dict[int, int], str] | None:
+    def borrowed(self, job: Q, ahead: list[int]) -> set[tuple[str, str]]:
+        """The flavours in which it would borrow, if there are others, and nobody of its queue is ahead of it."""
+        beyond = {
+            (job.queue, flavour) for flavour in self.site.allowed(job)
+            if self.use.get((job.queue, flavour), 0) + job.asked > self.site.quotas[job.queue][flavour].nominal
+        }  # fmt: skip
+        mates = any(self.site.jobs[other].queue == job.queue for other in ahead)
+        return set() if mates or len(beyond) == len(self.site.allowed(job)) else beyond
+
+    def least(
+        self, own: list[int], line: list[int], number: int, now: int, closed: Collection[tuple[str, str]] = ()
+    ) -> tuple[tuple[dict[int, int], str], list[int]]:
+        """Where a job starts, and who is stopped for it: of those that may be, which are enough."""
+        few, count = -1, len(own)  # which may not be the fewest where a job has a choice of flavours
+        while count - few > 1:
+            middle = (few + count) // 2
+            has_place = self.placed(own[:middle], line, number, now, closed) is not None
+            few, count = (few, middle) if has_place else (middle, count)
+        found, needed = self.placed(own[:count], line, number, now, closed), own[:count]
+        assert found is not None
+        for victim in needed[::-1]:
+            fewer = [v for v in needed if v != victim]
+            if self.fits(fewer, number, *found):
+                needed = fewer
+        return found, needed
+
+    def placed(
+        self, victims: list[int], jobs: list[int], number: int, now: int, closed: Collection[tuple[str, str]] = ()
+    ) -> tuple[dict[int, int], str] | None:
         """Where a job starts once some are stopped, and nobody waits but these jobs."""
         twin = self.copy()
+        twin.closed = set(closed)
         for victim in victims:
             Loop.end(twin, victim)
         fcfs(twin, jobs, now)
@@ -105,7 +137,10 @@ class Reclaiming(Loop):
             flavour for flavour in site.allowed(job)
             if use.get((job.queue, flavour), 0) + job.asked <= site.quotas[job.queue][flavour].nominal
         }  # fmt: skip
-        able = [v for v in self.running if self.may(job, site.jobs[v]) and v not in mine]
+        able = [
+            v for v in self.running
+            if self.may(job, site.jobs[v]) and v not in mine and (v in fresh or v not in self.gone)
+        ]  # fmt: skip
         found = []
         for victim in sorted(able, key=lambda v: (v not in fresh, -self.since[v], -v)):
             other, flavour = site.jobs[victim], self.running[victim][3]
@@ -125,22 +160,17 @@ class Reclaiming(Loop):
         able = [n for n in waiting if n not in self.running and self.rights(jobs[n])]
         for number in sorted(able, key=lambda n: -jobs[n].priority):
             own = self.victims(number, fresh, mine, stopped)
-            line = sorted([*(n for n in ahead if self.rights(jobs[number]) <= self.rights(jobs[n])), number])
+            more = [n for n in ahead if self.rights(jobs[number]) <= self.rights(jobs[n]) and self.has_quota(jobs[n])]
+            line = sorted([*more, number])
             ahead.append(number)
             if not own or self.placed(own, line, number, now) is None or self.placed([], line, number, now):
                 continue
-            few, count = -1, len(own)  # which may not be the fewest where a job has a choice of flavours
-            while count - few > 1:
-                middle = (few + count) // 2
-                has_place = self.placed(own[:middle], line, number, now) is not None
-                few, count = (few, middle) if has_place else (middle, count)
-            found = self.placed(own[:count], line, number, now)
-            assert found is not None
-            needed = own[:count]
-            for victim in needed[::-1]:
-                fewer = [v for v in needed if v != victim]
-                if self.fits(fewer, number, *found):
-                    needed = fewer
+            found, needed = self.least(own, line, number, now)
+            if not self.allowed(number, found[1], needed):
+                closed = self.borrowed(jobs[number], more)
+                if not closed or self.placed(own, line, number, now, closed) is None:
+                    continue
+                found, needed = self.least(own, line, number, now, closed)
             if not needed or not self.allowed(number, found[1], needed):
                 continue
             ahead.remove(number)
@@ -150,12 +180,21 @@ class Reclaiming(Loop):
                 Loop.end(self, victim)
                 some.append(victim)
                 if victim not in fresh:
+                    self.gone.add(victim)
                     self.attempts.append((victim, self.since[victim], now, "preempted"))
                     if site.preempt is not None and site.preempt["mode"] == "checkpoint":
                         self.done[victim] = self.done.get(victim, 0) + now - self.since[victim]
             self.begin(number, now, *found)
             mine.add(number)
         return some
+
+    def has_quota(self, job: Q) -> bool:
+        """Whether it lacks no quota, or leaves its queue within what that has: what comes back is for it."""
+        return any(
+            self.site.room(self.use, job.queue, flavour, job.asked)
+            or self.use.get((job.queue, flavour), 0) + job.asked <= self.site.quotas[job.queue][flavour].nominal
+            for flavour in self.site.allowed(job)
+        )
 
     def fits(self, victims: list[int], number: int, nodes: dict[int, int], flavour: str) -> bool:
         """Whether these nodes and the quota are free once some are stopped."""

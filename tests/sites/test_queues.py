@@ -200,11 +200,11 @@ def test_columns_that_say_two_things_are_kept_once() -> None:
     assert len(set(SAID)) == len(SAID)
 
 
-def test_nobody_is_stopped_for_a_job_that_would_borrow_where_it_then_starts() -> None:
-    """The node that is given back is of both flavours, and counts for the first, of which the queue uses its all."""
+def test_a_job_that_others_are_stopped_for_counts_for_the_flavour_in_which_it_borrows_nothing() -> None:
+    """The node that is given back is of both flavours, of the first of which the queue uses its all."""
     quotas = [{"flavour": "wide", "nominal": {"cores": 4}}, {"flavour": "narrow", "nominal": {"cores": 4}}]
     other = [{"flavour": "wide", "nominal": {"cores": 4}}, {"flavour": "narrow", "nominal": {"cores": 0}}]
-    for order, starts in ((quotas, 100.0), (quotas[::-1], 2.0)):
+    for order in (quotas, quotas[::-1]):
         site = {
             "partitions": [{"name": "wide", "nodes": ["0-1"]}, {"name": "narrow", "nodes": ["0"]}],
             "preempt": {"by": "quota"},
@@ -220,5 +220,7 @@ def test_nobody_is_stopped_for_a_job_that_would_borrow_where_it_then_starts() ->
         extra = {"queue": ["mine", "theirs", "mine"], "partition": ["wide", "narrow", ""], "req_nodes": ["1", "", ""]}
         jobs = job_table(**rows, extra=pl.DataFrame(extra))
         cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}], "site": site})
-        found = unrack.simulate(cluster, Workload("w", jobs, Intake("", "", 0, 0)), "fcfs").jobs
-        assert found["start_s"].to_list()[2] == starts
+        found = unrack.simulate(cluster, Workload("w", jobs, Intake("", "", 0, 0)), "fcfs")
+        assert found.jobs["start_s"].to_list()[2] == 2.0
+        held = found.tables["claims"].filter(pl.col("job") == 3)["place"].to_list()
+        assert set(held) == {"cores of queue mine, flavour narrow", "cores of cohort c, flavour narrow"}

@@ -150,10 +150,11 @@ def test_header_comments_are_kept_with_their_further_lines() -> None:
     assert made.intake.header == {"MaxProcs": "100", "Note": "cleaned:\ntwo jobs removed\nno memory"}
 
 
-def test_numbers_are_what_the_header_calls_them_one_name_each() -> None:
+@pytest.mark.parametrize("between", ["", ":", " -", " ="])
+def test_numbers_are_what_the_header_calls_them_one_name_each(between: str) -> None:
     heads = [
-        "; Partition:  2  pdebug (small)",
-        "; Partition: 1 pbatch",
+        f"; Partition:  2{between}  pdebug (small)",
+        f"; Partition: 1{between} pbatch",
         "; Queue: 2 x",
         "; Queue: 3 x",
         "; User: 7 ann",

@@ -131,6 +131,11 @@ class Draft:
         """Let suspended jobs, in order, seem to hold the cores that they go on with; see there."""
         keep_cores(self._state, jobs, self.now)
 
+    def close(self, places: Sequence[int]) -> None:
+        """Let nothing be free of some places; before the draft is looked at."""
+        assert self._state.claimed is not None
+        self._state.claimed.free[list(places)] = 0
+
     def only(self, jobs: Sequence[int]) -> None:
         """Turn away all that wait but these jobs, and promise nothing to them."""
         state = self._state

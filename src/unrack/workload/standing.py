@@ -11,6 +11,7 @@ from unrack.cluster.node_names import numbers_of
 from unrack.cluster.spec import Cluster
 from unrack.ledger.lease import Lease
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE, is_resource
+from unrack.resources.site.installed import QUANTITIES, Site
 from unrack.workload.job import JobTable
 
 
@@ -51,6 +52,8 @@ def standing_leases(cluster: Cluster, jobs: JobTable) -> list[Lease]:
         if asked[:, job].any():
             claims = cluster.places.claims(asked[:, job], np.array(nodes), np.array(counts), free_places)
             if not cluster.places.agree(asked[:, job], np.array(nodes), np.array(counts), claims):
+                if why := _barred(cluster, jobs, job):
+                    raise under_way.fault(job, jobs.ids[job], "on", why, "jobs that may run where they do")
                 got = f"nodes on which the job cannot have all that it asks for ({under_way.on[job]})"
                 raise under_way.fault(job, jobs.ids[job], "on", got, "nodes that have it free")
             short = np.flatnonzero(claims[:, AMOUNT] > free_places[claims[:, PLACE]])
@@ -61,6 +64,13 @@ def standing_leases(cluster: Cluster, jobs: JobTable) -> list[Lease]:
             free_places[claims[:, PLACE]] -= claims[:, AMOUNT]
         leases.append(lease if claims is NO_CLAIMS else lease._replace(claims=claims))
     return leases
+
+
+def _barred(cluster: Cluster, jobs: JobTable, job: int) -> str:
+    """Why a job may run nowhere on its site; ``""``: it may."""
+    site, numbers = cluster.places.installed.get("site"), jobs.devices.get(("site", QUANTITIES[0]))
+    number = 0 if numbers is None else int(numbers[job])
+    return site.wheres[number - 1].why if isinstance(site, Site) and number else ""
 
 
 def tasks_on(cluster: Cluster, jobs: JobTable, job: int) -> dict[int, int]:

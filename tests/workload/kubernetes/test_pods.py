@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tries import draws
 
+import unrack
+from unrack.cluster.spec import Cluster
 from unrack.errors import InputError
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.source import Source
@@ -31,6 +34,36 @@ def test_pods_that_run_come_first_and_pods_that_are_over_stay_out() -> None:
     assert read(running="anew").jobs.work_us.tolist() == [5_410_000_000, 3_600_000_000]
     assert dict(made.intake.dropped) == {"already over": 1}
     assert made.intake.ignored["place ignored"] == 1
+
+
+def pod(name: str, cpu: int, node: str = "", gate: str = "", **more: dict[str, str]) -> dict[str, Any]:
+    resources = {"requests": {"cpu": cpu, "memory": "1Gi"}}
+    spec: dict[str, Any] = {"containers": [{"resources": resources}]} | ({"nodeName": node} if node else {})
+    spec |= {"schedulingGates": [{"name": gate}]} if gate else {}
+    return {"kind": "Pod", "metadata": {"name": name, "namespace": "team", **more}, "spec": spec}
+
+
+@pytest.mark.parametrize("cpu", [4, 12])
+def test_pods_count_for_the_queue_that_they_name(cpu: int) -> None:
+    ours = {"labels": {"kueue.x-k8s.io/queue-name": "main", "kueue.x-k8s.io/priority-class": "high"}}
+    volcano = {"annotations": {"scheduling.volcano.sh/queue-name": "batch"}}
+    pods = [
+        pod("runs", cpu, "n1", **ours), pod("first", 4, gate="kueue.x-k8s.io/admission", **ours),
+        pod("second", 4, gate="kueue.x-k8s.io/admission", **ours), pod("other", 4, **volcano),
+        pod("held", 4, gate="example.com/until"), pod("free", 4),
+    ]  # fmt: skip
+    made = read(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
+    assert made.jobs.extra["queue"].to_list() == ["team/main"] * 3 + ["batch", None]
+    assert made.jobs.extra["qos"].to_list() == ["high"] * 3 + [None] * 2
+    queues = [{"name": "lab", "also": ["team/main"], "quotas": [{"nominal": {"cores": 8}}]}, {"name": "batch"}]
+    site = {"queues": queues, "qos": [{"name": "high"}]}
+    cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 64, "memory": "64 GB", "names": "n1"}], "site": site})
+    if cpu > 8:
+        with pytest.raises(InputError, match=r"cores of queue lab, any flavour: 8 .* and it asks for 12"):
+            unrack.simulate(cluster, made, "fcfs")
+        return
+    starts = unrack.simulate(cluster, made, "fcfs").jobs["start_s"].round(1).to_list()
+    assert starts == [0, 0, 3600, 0, 0]
 
 
 def test_a_pod_asks_for_what_its_containers_do() -> None:

@@ -130,7 +130,7 @@ def dumped(text: str, where: str, name: str) -> Described:
 
 
 def _dump(text: str, where: str) -> Iterator[_Row]:
-    parent, known = _ROOT, {_ROOT}
+    parent, known, cluster = _ROOT, {_ROOT}, ""
     for number, line in enumerate(text.split("\n"), 1):
         at, bare = f"{where}, line {number}", line.strip()
         if not bare or bare.startswith("#"):
@@ -150,6 +150,9 @@ def _dump(text: str, where: str) -> Iterator[_Row]:
             if parent not in known:
                 raise ClusterError(f"{at}, Parent", repr(name), f"an account of a line before: {', '.join(known)}")
         elif match[1] == "Cluster":
+            if cluster:
+                raise ClusterError(at, f"clusters {cluster} and {name}", "one, as sacctmgr dump NAME writes it")
+            cluster = name
             yield _Row(at, _ROOT, "", "", fields)
         elif match[1] == "Account":
             known.add(name.lower())

@@ -7,12 +7,16 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unrack.cluster.formats.site import ALL, SaidSite, lose, site_table
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import compress
+
+if TYPE_CHECKING:
+    from unrack.cluster.formats.kubernetes.queues import QueueObjects
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Described:
     licences: Mapping[str, int] = field(default_factory=dict)  # name → how many
     notes: tuple[str, ...] = ()  # what the cluster file does not have of it, a sentence each
     site: SaidSite | None = None  # what it says of partitions, accounts and limits; ``None``: there are no such
+    queues: QueueObjects | None = None  # of Kubernetes, which become part of the site with those of other files
     in_order: bool = False  # whether the cluster file is to have the nodes in this order
 
 
@@ -67,6 +72,8 @@ def together(systems: Sequence[Described]) -> Described:
     licences = {name: amount for one in systems for name, amount in one.licences.items()}
     notes = tuple(dict.fromkeys(note for one in systems for note in one.notes))
     said = [one.site for one in systems if one.site is not None]
+    if queues := [one.queues for one in systems if one.queues is not None]:
+        said.append(reduce(lambda before, later: before.then(later), queues).site())
     if not said:
         return replace(main, nodes=tuple(nodes.values()), licences=licences, notes=notes)
     site = SaidSite()
@@ -90,7 +97,7 @@ def together(systems: Sequence[Described]) -> Described:
         )
         for node in nodes.values()
     )
-    return replace(main, nodes=placed, licences=licences, notes=notes, site=site)
+    return replace(main, nodes=placed, licences=licences, notes=notes, site=site, queues=None)
 
 
 def converted(system: Described, *, all_nodes: bool = False, partition: str | None = None) -> Converted:

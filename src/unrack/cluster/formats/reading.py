@@ -18,8 +18,9 @@ from pathlib import Path
 
 from unrack.cluster.formats import accounting, partitions, reservations, slurm
 from unrack.cluster.formats.described import Described, DescribedNode
-from unrack.cluster.formats.kubernetes_queues import kubernetes_nodes, kubernetes_queues
-from unrack.cluster.formats.site import whole
+from unrack.cluster.formats.kubernetes.nodes import kubernetes_nodes
+from unrack.cluster.formats.kubernetes.queues import kubernetes_queues
+from unrack.cluster.formats.site import host_name, whole
 from unrack.errors import ClusterError
 from unrack.kubernetes_text import objects
 
@@ -61,12 +62,14 @@ def described(path: Path, text: str, where: str, *, milli: bool = False) -> Desc
         except (ValueError, RecursionError) as error:
             raise ClusterError(where, f"damaged JSON ({str(error)[:80]})", "whole JSON") from None
         if "kind" in content:
-            site = kubernetes_queues(content, where, milli=milli)
-            if site is not None and not objects(content, "Node"):
-                return Described(where, name, (), site=site)
-            return replace(kubernetes_nodes(content, where, name, milli=milli), site=site)
+            queues = kubernetes_queues(content, where, milli=milli)
+            if queues is not None and not objects(content, "Node"):
+                return Described(where, name, (), queues=queues)
+            return replace(kubernetes_nodes(content, where, name, milli=milli), queues=queues)
         return slurm.json_nodes(content, where, name)
-    if HEADER.match(text):
+    if re.match(r"(---\s+)?(apiVersion|kind|items):", start):
+        raise ClusterError(where, "YAML", "the same as JSON: kubectl get … -o json")
+    if HEADER.match(start):
         return listed_nodes(text, where, name, milli=milli)
     if slurm.SHOWN.match(start[:2000]):
         return slurm.shown_nodes(text, where, name)
@@ -96,7 +99,7 @@ def listed_nodes(text: str, where: str, name: str, *, milli: bool = False) -> De
     named twice or has a value that cannot be.
     """
     rows = csv.reader(text.splitlines())
-    header = [field.strip() for field in next(rows)]
+    header = [field.strip() for field in next(filter(None, rows))]
     if lacking := [column for column in COLUMNS if column not in header]:
         raise ClusterError(f"{where}, column {lacking[0]}", "no such column", f"the columns {', '.join(COLUMNS)}")
     nodes: dict[str, DescribedNode] = {}
@@ -107,6 +110,7 @@ def listed_nodes(text: str, where: str, name: str, *, milli: bool = False) -> De
         said = dict(zip(header, map(str.strip, row), strict=True))
         if not (node := said["sn"]) or node in nodes:
             raise ClusterError(f"{at}, sn", repr(node), "a name, and each node once")
+        host_name(node, f"{at}, sn")
         cores, memory_mb, gpus = (whole(said[column], f"{at}, {column}") for column in COLUMNS[1:4])
         cores, model = cores if milli else cores // 1000, said["model"] if gpus else ""
         nodes[node] = DescribedNode(node, cores, memory_mb, gpus, model, down="" if gpus else "without GPUs")

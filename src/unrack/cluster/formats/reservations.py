@@ -13,8 +13,8 @@ from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.tres import licences, tres
 from unrack.slurm_text.values import BY_NODE, UNKNOWN, moment_s, records, span_s, week_day
 
-SHOWN = re.compile(r"\s*ReservationName=\S+\s[^#]*?\bStartTime=", re.DOTALL)
-"""What the first record looks like."""
+SHOWN = re.compile(r"\s*(ReservationName=\S+\s[^#]*?\bStartTime=|No reservations in the system)", re.DOTALL)
+"""What the first record looks like, or what is said where there is none."""
 EVERY_S = {"HOURLY": 3_600, "DAILY": 86_400, "WEEKLY": 604_800, "WEEKDAY": 86_400, "WEEKEND": 86_400}
 """Flags of reservations that come again → after how long."""
 DAYS = {"WEEKDAY": ["mon", "tue", "wed", "thu", "fri"], "WEEKEND": ["sat", "sun"]}
@@ -84,10 +84,11 @@ def reservation_keys(
         lose(lost, f"Reservations that come again are said for {ahead_s / 86_400:g} days", name)
         for flag in DAYS.keys() & flags:
             found |= {"days": DAYS[flag], "start_day": WEEK[week_day(fields.get("StartTime", ""))]}
+        flags -= EVERY_S.keys()
     for key, what in (("Groups", "groups of users"), ("BurstBuffer", "burst buffers"), ("Watts", "watts")):
         if (said := fields.get(key, "")).strip().lower() not in UNKNOWN:
             lose(lost, f"Reservations for {what} are taken over without these", name, said)
-    if others := sorted(flags - _HARMLESS - EVERY_S.keys()):
+    if others := sorted(flags - _HARMLESS):
         lose(lost, "Flags of reservations are not taken over", name, ", ".join(others))
     if gres := parsed(fields.get("TRES", ""), f"{at}, TRES", tres).gres:
         lose(lost, "Generic resources of reservations are not kept", name, ", ".join(gres))
@@ -113,6 +114,8 @@ def shown_reservations(text: str, where: str, name: str) -> Described:
     every = [(record.fields, f"{where}, line {record.line}") for record in records(text, "ReservationName", BY_NODE)]
     starts = [parsed(fields.get("StartTime", ""), f"{at}, StartTime", _moment) for fields, at in every]
     lost, found = Lost(), dict[str, Keys]()
+    if not every:
+        return Described(where, name, ())
     for fields, at in every:
         if (keys := reservation_keys(fields, at, lost, min(starts))) is not None:
             found[fields["ReservationName"]] = keys

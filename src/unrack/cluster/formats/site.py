@@ -148,10 +148,14 @@ def site_table(
         table["reservations"] = reservations
     table |= said.rules
     flavours = {"", *(one["name"] for one in partitions)}
-    table["queues"] = [
-        one | {"quotas": [quota for quota in one["quotas"] if quota.get("flavour", "") in flavours]}
-        for one in said.rules.get("queues", ())
-    ]
+    table["queues"] = []
+    for one in said.rules.get("queues", ()):
+        quotas = [quota for quota in one["quotas"] if quota.get("flavour", "") in flavours]
+        own = one | {"quotas": quotas}
+        if len({"flavour" in quota for quota in quotas}) < len({"flavour" in quota for quota in one["quotas"]}):
+            own["open"] = False  # without a flavour its jobs would run anywhere
+            lose(lost, "Queues of which no flavour has nodes that are kept are closed", one["name"])
+        table["queues"].append(own)
     by_qos = said.rules.get("preempt", {}).get("by") == "qos"
     for one in table["qos"]:
         named = [name for name in one.pop("preempts", ()) if by_qos]
@@ -236,6 +240,11 @@ def parsed(value: V, where: str, parse: Callable[[V], T]) -> T:
     except ValueError as error:
         got = repr(value[:80] if isinstance(value, str) else value)[:90]
         raise ClusterError(where, got, str(error).rpartition(" is not ")[2]) from None
+
+
+def host_name(name: str, at: str) -> str:
+    """The name of a node, which a list of hosts can have."""
+    return parsed(name, at, lambda text: compress([text]))
 
 
 def max_time(text: str, at: str) -> Keys:

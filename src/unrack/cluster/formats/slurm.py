@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from unrack.cluster.formats.accounting import over_time, preempt_of, priority_of
 from unrack.cluster.formats.described import Described, DescribedNode
 from unrack.cluster.formats.partitions import members_of, partition_keys, spelled
-from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, lose, parsed, says_nothing, whole
+from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, host_name, lose, parsed, says_nothing, whole
 from unrack.errors import ClusterError
-from unrack.slurm_text.hostlists import compress, expand
+from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.job_ids import UNUSABLE, node_words
 from unrack.slurm_text.scheduler import enforces_limits, scheduler_from
 from unrack.slurm_text.tres import Tres, gres, licences, tres
@@ -221,15 +221,10 @@ def _shown(record: Record, where: str) -> DescribedNode:
     if "MemSpecLimit" in fields:
         memory = max(memory - number("MemSpecLimit"), 0)
     return _described(
-        _host(fields["NodeName"], f"{at}, NodeName"), number("CPUEfctv", "CPUTot"), memory or None, said,
+        host_name(fields["NodeName"], f"{at}, NodeName"), number("CPUEfctv", "CPUTot"), memory or None, said,
         fields.get("Partitions", "").split(","), node_words(fields.get("State", "")),
         next((fields[key] for key in ("ActiveFeatures", "AvailableFeatures", "Features") if key in fields), ""),
     )  # fmt: skip
-
-
-def _host(name: str, at: str) -> str:
-    """The name of a node, which a list of hosts can have."""
-    return parsed(name, at, lambda text: compress([text]))
 
 
 def json_nodes(content: Mapping[str, Any], where: str, name: str) -> Described:
@@ -261,7 +256,7 @@ def _of_json(node: Any, at: str) -> DescribedNode:
     features = node.get("active_features") or node.get("features") or ""
     features = ",".join(map(str, features)) if isinstance(features, list) else str(features)
     state = node_words("+".join(map(str, words)))
-    name = _host(node["name"], f"{at}.name")
+    name = host_name(node["name"], f"{at}.name")
     return _described(name, cpus, max(memory, 0) or None, said, listed, state, features)
 
 

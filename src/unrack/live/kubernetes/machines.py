@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unrack.cluster.formats.described import DescribedNode, converted, counter
-from unrack.cluster.formats.kubernetes_queues import GPUS, kubernetes_nodes
+from unrack.cluster.formats.kubernetes.nodes import GPUS, kubernetes_nodes
 from unrack.errors import ClusterError
 from unrack.kubernetes_text import quantity
 from unrack.live.kubernetes.client.objects import Node

@@ -112,6 +112,22 @@ class Reclaim:
             found.append(other)
         return found
 
+    def has_quota(self, job: int) -> bool:
+        """Whether a job lacks no quota now, or leaves its queue within its nominal one: what comes back is for it."""
+        rows = [np.array(claims, np.int64).reshape(-1, 2) for claims in self._claims(job)]
+        left = self.part.total - self.used
+        return any((row[:, 1] <= left[row[:, 0]]).all() or self._within(self.used, row.tolist()) for row in rows)
+
+    def borrowed(self, job: int, ahead: Sequence[int]) -> list[int]:
+        """The places where a job would borrow in one flavour, if it would not in another; none of jobs ahead of it."""
+        rows, nominal = self._claims(job), self.site.nominal
+        inside = {place for claims in rows if self._within(self.used, claims) for place, _ in claims}
+        if not inside or self._queue(job) in map(self._queue, ahead):
+            return []
+        numbers = np.arange(len(self.claimed.free))[self.part.places]
+        places = {place for claims in rows for place, _ in claims if place in nominal} - inside
+        return [int(numbers[place]) for place in sorted(places)]
+
     def allows(self, job: int, lease: Lease, victims: Sequence[int]) -> bool:
         """Whether a job borrows nothing where it starts, if others than its own queue's are stopped for it."""
         queue = self._queue(job)
@@ -131,10 +147,13 @@ class Reclaim:
     def _in_nominal(self, job: int) -> set[tuple[str, str]]:
         """The flavours in which a job leaves its queue within its nominal quota, each with what it asks there."""
         nominal, found = self.site.nominal, set[tuple[str, str]]()
-        for claims in self.site.quota_claims(self.claimed.asked(job)[self.part.quantities]):
+        for claims in self._claims(job):
             if self._within(self.used, claims):
                 found |= {nominal[place].of for place, _ in claims if place in nominal}
         return found
+
+    def _claims(self, job: int) -> list[list[tuple[int, int]]]:
+        return self.site.quota_claims(self.claimed.asked(job)[self.part.quantities])
 
     def _queue(self, job: int) -> str:
         return self.site.queue_of(self.claimed.asked(job)[self.part.quantities])
@@ -180,6 +199,7 @@ class Look:
         self.dropped: set[int] = set()
         self.ahead: list[tuple[int, Bools]] = []  # jobs that had no place, and those that they may preempt
         self.looks = 0
+        self.closed: list[int] = []  # places of which nothing is free on drafts, as what is there would be borrowed
         running = view.running_jobs
         self.running: Ints = np.concatenate([running, np.array(list(starts), np.int64)])
         self.classes = classes_of(view, ranks, self.running)
@@ -190,7 +210,8 @@ class Look:
         memory, ahead = self.memory, [job for job, more in self.ahead if bool((rights <= more).all())]
         rest, turn = list(jobs), self._turn(rights)
         reclaim = Reclaim(self._ledger()) if self.ranks.by_quota and turn and rest else None
-        turn = turn if reclaim is None else reclaim.victims(rest[0], turn)
+        if reclaim is not None:
+            turn, ahead = reclaim.victims(rest[0], turn), [job for job in ahead if reclaim.has_quota(job)]
         while rest and self.looks < LOOKS and turn and not (memory.failed | memory.held).issuperset(rest):
             base = self._ledger()
             held = self._started(self._without(()), [*ahead, *rest])
@@ -204,7 +225,10 @@ class Look:
                 if job in able and job not in held:
                     found = least(self._without, base.lease, turn, partial(self._lease, [*ahead, job], job))
                 if found is not None and reclaim is not None and not reclaim.allows(job, *found):
-                    found = None
+                    self.closed = reclaim.borrowed(job, ahead)
+                    again = partial(self._lease, [*ahead, job], job)
+                    found = least(self._without, base.lease, turn, again) if self.closed else None
+                    self.closed = []
                 if found is None or not found[1]:
                     found = None
                     ahead.append(job)
@@ -230,6 +254,8 @@ class Look:
         if suspended := draft.suspended:
             order = in_turn_to_go_on(self._ledger(), self.ranks, self.memory.started)
             draft.keep_cores([job for job in order if job not in jobs and job in suspended])
+        if self.closed:
+            draft.close(self.closed)
         return draft
 
     def _end(self, draft: Draft, job: int) -> None:

@@ -152,6 +152,8 @@ class Preempting(AroundAnother):
             look.give_places([job for job, _ in some if job not in starts], may[some[0][1]])
         if not look.stops:
             return decisions
+        if ranks.by_quota:  # those that were just started may be stopped in their turn
+            memory.failed.clear()
         placed = {start.lease.job for _, start in look.stops}
         plan: list[Decision] = []
         for decision in decisions:

@@ -113,15 +113,18 @@ def _shared_places(
 ) -> list[tuple[str, int, frozenset[str]]]:  # fmt: skip
     """The places of a cohort: names, amounts, and the queues with jobs that claim them."""
     cohort, flavour, measure = key
+    shared = sum(one.nominal - one.kept for one in members)
+    most_of = {one.queue: _most(one, members) for one in members}
+    members = [one for one in members if most_of[one.queue] > one.kept]  # others use nothing of what is shared
     keepers = [one for one in members if one.kept]
     if len(keepers) > MOST_KEPT:
         few = f"at most {MOST_KEPT} queues of a cohort that lend less than they have of {measure}"
         raise ValueError(f"{few}, not {len(keepers)} of {cohort}")
-    others, shared, found = [one for one in members if not one.kept], sum(o.nominal - o.kept for o in members), []
+    others, found = [one for one in members if not one.kept], []
     for out in chain.from_iterable(combinations(keepers, count) for count in range(len(keepers) + 1)):
         some = [*others, *(one for one in keepers if one not in out)]
         most = shared + sum(one.kept for one in some)
-        if len(some) < 2 or sum(_most(one, members) for one in some) <= most:
+        if len(some) < 2 or sum(most_of[one.queue] for one in some) <= most:
             continue  # of one alone its own place says that
         less = f" less what {', '.join(one.queue for one in out)} keep{'s' * (len(out) == 1)}" if out else ""
         name = place_name(measure, f"cohort {cohort}{less}", flavour)

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from unrack.cluster.formats.kubernetes_queues import GPUS, node_down
+from unrack.cluster.formats.kubernetes.nodes import GPUS, node_down
 from unrack.errors import InputError
 from unrack.kubernetes_text import asked_by, entries, inside, moment_s, objects, quantity, table
 from unrack.workload.formats.intake import DEVICE, EXTRA, RUNNING, Tally, unheeded, workload
@@ -21,11 +21,16 @@ from unrack.workload.job import Workload
 COMMAND = "the output of: kubectl get pods --all-namespaces -o json"
 ASKS = ("nodeSelector", "affinity", "topologySpreadConstraints", "priorityClassName")
 """Keys of a pod's specification with what it asks for and nothing honours."""
+_QUEUE, _PRIORITY, _OF_VOLCANO = (
+    "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class", "scheduling.volcano.sh/queue-name",
+)  # fmt: skip
+_ITS_GATES = frozenset({"kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"})
+"""Gates that Kueue opens as soon as there is quota."""
 _SCHEMA: dict[str, Any] = {
     "id": pl.String, "running": pl.Boolean, "created": pl.Float64, "started": pl.Float64, "limit_s": pl.Float64,
     "cores": pl.Int64, "memory_mb": pl.Int64, "gpus": pl.Int64, "priority": pl.Int64, "user": pl.String,
     "app": pl.String, "gated": pl.Boolean, "ends": pl.Float64, f"{EXTRA}state": pl.String, f"{EXTRA}node": pl.String,
-    "other devices": pl.String, **dict.fromkeys(ASKS, pl.String),
+    "other devices": pl.String, f"{EXTRA}queue": pl.String, f"{EXTRA}qos": pl.String, **dict.fromkeys(ASKS, pl.String),
 }  # fmt: skip
 
 
@@ -39,7 +44,8 @@ def read_pods(
 ) -> Workload:
     """Read pods; each becomes a job of one task, and those that run are on their nodes from the start.
 
-    A pod asks for what :func:`unrack.kubernetes_text.asked_by` says. Time 0 is the latest time in the file:
+    A pod asks for what :func:`unrack.kubernetes_text.asked_by` says; labels of Kueue and an annotation of Volcano name
+    its ``queue`` and its class of priority, ``qos``. Time 0 is the latest time in the file:
     pods that have a node (they run, or are about to) are there then, and those that wait are submitted right after it
     (a µs apart), in the order of their creation. Its namespace becomes the user, and its controller's name the app.
     Other objects of the list, such as nodes, are passed over.
@@ -147,6 +153,8 @@ def _row(source: Source, where: str, pod: Mapping[str, Any], milli: bool) -> tup
     owners = [one.get("name") for one in entries(pod, "metadata", "ownerReferences")]
     app = next((str(labels[key]) for key in ("app.kubernetes.io/name", "app", "k8s-app") if key in labels), None)
     namespace = inside(pod, "metadata", "namespace")
+    queue = f"{namespace or 'default'}/{labels[_QUEUE]}" if labels.get(_QUEUE) else None
+    queue = queue or table(pod, "metadata", "annotations").get(_OF_VOLCANO)
     name = inside(pod, "metadata", "name")
     return (
         "/".join(str(part) for part in (namespace, name) if part) or None,
@@ -160,11 +168,13 @@ def _row(source: Source, where: str, pod: Mapping[str, Any], milli: bool) -> tup
         priority if isinstance(priority, int) and abs(priority) < 2**53 else None,
         None if namespace is None else str(namespace),
         app or (str(owners[0]) if owners and owners[0] else None),
-        bool(inside(pod, "spec", "schedulingGates")),
+        any(one.get("name") not in _ITS_GATES for one in entries(pod, "spec", "schedulingGates")),
         read("metadata.deletionTimestamp", inside(pod, "metadata", "deletionTimestamp"), moment_s),
         phase if isinstance(phase, str) else None,
         node if isinstance(node, str) else None,
         ", ".join(others) or None,
+        str(queue) if queue else None,
+        str(labels[_PRIORITY]) if labels.get(_PRIORITY) else None,
         *(json.dumps(said) if (said := inside(pod, "spec", key)) else None for key in ASKS),
     )
 

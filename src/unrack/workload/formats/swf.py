@@ -55,7 +55,7 @@ _TIMES = ("submit time", "wait time", "run time", "requested time")
 _FRACTIONS = ("average CPU time", "used memory", "requested memory", "think time")
 SECOND = Fraction(1_000_000)
 _KEY = re.compile(r";\s{0,4}([A-Za-z][A-Za-z0-9_]*):(?:\s+(.*))?")
-_NAMED = re.compile(r"^(\d{1,9})\s+(\S+)", re.MULTILINE)
+_NAMED = re.compile(r"^(\d{1,9})\s*[-:=]?\s+(\w\S*)", re.MULTILINE)
 _NODE_SPEC = r" (\d{1,9}):ppn=(\d{1,9})(?:[:+# ]|$)"
 
 

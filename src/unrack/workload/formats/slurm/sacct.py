@@ -215,6 +215,7 @@ def _rows(job: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     of_array, of_het = (array.get("job_id"), array.get("task_id"), array.get("task")), ("job_id", "job_offset")
     name = job_name(*map(said, (job.get("job_id"), *of_array, *map(het.get, of_het))))
     running = table(table(table(array.get("limits")).get("max")).get("running"))
+    reserved = table(job.get("reservation")).get("name")
     row |= {
         "jobid": name,
         "jobidraw": said(job.get("job_id")),
@@ -226,7 +227,7 @@ def _rows(job: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         "reqmem": _memory(required),
         "alloctres": alloc,
         "reqtres": asked,
-        "reservation": said(table(job.get("reservation")).get("name")),
+        "reservation": reserved if isinstance(reserved, str) else "",  # of 21.08 it is some number
         "exitcode": said(table(job.get("exit_code")).get("return_code")),
     }
     yield row

@@ -1,0 +1,1 @@
+"""Kubernetes: its nodes, and the queues of Kueue and Volcano."""
