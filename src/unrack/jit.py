@@ -54,7 +54,18 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
                 return compile_it(signature)  # looks on the disk first
 
         kernel.compile = compile_alone
+        _for_any_value(kernel)
     return cast("Callable[P, R]", kernel)
+
+
+def _for_any_value(kernel: Any) -> None:
+    """Let a function be compiled for numbers and truth values as such, not once for each constant that it is given."""
+    template = kernel.get_call_template
+
+    def for_any_value(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        return template(tuple(map(unliteral, args)), {key: unliteral(value) for key, value in dict(kws).items()})
+
+    kernel.get_call_template = for_any_value
 
 
 @contextmanager
@@ -77,17 +88,11 @@ def _alone(kernel: Any) -> Iterator[None]:
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """Like :func:`compiled`, for small functions that only kernels call.
 
-    It is compiled once for whole numbers and truth values as such, not once for every constant that it is called with,
-    without an entry from Python, and only into the kernels that call it (:mod:`unrack.kernels.parts`).
+    It is compiled without an entry from Python, and only into the kernels that call it (:mod:`unrack.kernels.parts`).
     """
     kernel = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=PartCompiler)(function)
     if isinstance(kernel, Dispatcher):  # not where compilation is off
-        template = kernel.get_call_template
-
-        def for_any_value(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
-            return template(tuple(map(unliteral, args)), {key: unliteral(value) for key, value in dict(kws).items()})
-
-        kernel.get_call_template = for_any_value
+        _for_any_value(kernel)
     return cast("Callable[P, R]", kernel)
 
 

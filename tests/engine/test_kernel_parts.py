@@ -62,8 +62,13 @@ def test_a_kernel_runs_with_its_parts_and_they_alone_have_no_machine_code(
     assert whole.library.get_pointer_to_function(whole.fndesc.llvm_func_name) != 0
 
 
-def test_a_part_is_compiled_once_for_constants_and_numbers_alike() -> None:
-    @inlined
+@pytest.mark.parametrize("how", [inlined, compiled])
+def test_what_kernels_call_is_compiled_once_for_constants_and_numbers_alike(
+    how: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    @how
     def shifted(value: int, by: int) -> int:
         return value + by
 
@@ -72,7 +77,7 @@ def test_a_part_is_compiled_once_for_constants_and_numbers_alike() -> None:
         return shifted(value, 1) + shifted(value, 2) + shifted(value, value)
 
     assert kernel(5) == 23
-    assert len(shifted.overloads) == 1  # type: ignore[attr-defined]
+    assert len(shifted.overloads) == 1
 
 
 def test_entries_count_from_the_front_but_for_negative_constants(

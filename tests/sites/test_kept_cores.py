@@ -10,19 +10,24 @@ import pytest
 from test_kept_licences import plain
 from test_site_laws import NODES, POLICIES, jobs_of
 from tries import some
-from twins import RandomSite, random_cores
+from twins import RandomSite, random_cores, random_licences, random_reservations
 
 import unrack
 from unrack.cluster.spec import Cluster
+from unrack.core import Core
 from unrack.errors import ClusterError, PolicyError
+from unrack.events import ROUND
 from unrack.metric.audit.audit import violations
 from unrack.metric.audit.tables import Tables
+from unrack.policy.discipline.reservations import SlurmLike
 from unrack.policy.discipline.skyline import plan
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.skyline.reserved import Reserved
+from unrack.policy.lending.slurm import LentSlurm
 from unrack.policy.placement.mixed import Mixed
 from unrack.policy.table import parse_policy
 from unrack.sim.explained.job import explain
+from unrack.view import View
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 
@@ -250,12 +255,60 @@ def single_cores(seed: int, kept: dict[str, Any]) -> tuple[dict[str, Any], dict[
 PLANS = ("conservative", "conservative(order=sjf)", "conservative(compress=ends)", "slurm(interval=7 s)")
 
 
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """When a core has been asked for a round since the test began, µs."""
+    asked, handle = list[int](), Core.handle
+
+    def noted(self: Core, event: Any, now: int) -> Any:
+        if event == ROUND:
+            asked.append(now)
+        return handle(self, event, now)
+
+    monkeypatch.setattr(Core, "handle", noted)
+    return asked
+
+
 @pytest.mark.parametrize("policy", PLANS)
-def test_a_plan_goes_on_to_count_while_no_reservation_of_cores_can_be_met(policy: str) -> None:
+def test_a_plan_goes_on_to_count_while_no_reservation_of_cores_can_be_met(policy: str, rounds: list[int]) -> None:
     for seed in range(8):
         for kept in ({"start": "90 d", "duration": "1 d"}, {"start": 0, "duration": 15}):
             jobs, cluster = single_cores(seed, kept)
-            assert starts(cluster, jobs, policy) == starts({"nodes": cluster["nodes"]}, jobs, policy), seed
+            found, asked = starts(cluster, jobs, policy), rounds.copy()
+            rounds.clear()
+            assert found == starts({"nodes": cluster["nodes"]}, jobs, policy), seed
+            assert [at for at in asked if at != 15 * S] == rounds, seed  # when one is over is told
+            rounds.clear()
+
+
+@pytest.mark.parametrize(
+    "policy",
+    ["slurm(interval=1 s)", "slurm(interval=3 s, depth=4)", "slurm(interval=3 s, reserve=nodes)",
+     "slurm(interval=3 s, main=interval, order=sjf)", "slurm(interval=2 s, nodes=whole)",
+     "slurm(interval=2 s, memory=disaggregated)", "disaggregated(scheduler=slurm, interval=2 s)"],
+)  # fmt: skip
+@pytest.mark.draws(25)
+def test_rounds_that_are_left_out_beside_reservations_would_have_decided_nothing(
+    policy: str, monkeypatch: pytest.MonkeyPatch, rounds: list[int]
+) -> None:
+    def every(self: SlurmLike, view: View, memory: Plan, now: int) -> int | None:
+        return (now // self.interval_us + 1) * self.interval_us if view.waiting else None
+
+    makers = (
+        random_reservations,
+        random_licences,
+        *((random_cores,) if "whole" not in policy and not policy.startswith("disaggregated") else ()),
+    )
+    for seed in range(some(25)):
+        site = makers[seed % len(makers)](seed + 100, 40, exact=seed % 4 == 0)
+        found, asked = unrack.simulate(site.cluster, site.workload, policy).holdings, rounds.copy()
+        rounds.clear()
+        with monkeypatch.context() as always:
+            always.setattr(SlurmLike, "next_round", every)
+            always.setattr(LentSlurm, "rests_until", lambda self, view, memory, now: now)
+            assert found.equals(unrack.simulate(site.cluster, site.workload, policy).holdings), seed
+        assert 3 * len(asked) < 2 * len(rounds), seed
+        rounds.clear()
 
 
 def test_no_promise_is_broken_when_a_plan_meets_one_and_tells_nodes_apart(monkeypatch: pytest.MonkeyPatch) -> None:

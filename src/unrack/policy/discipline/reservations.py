@@ -26,7 +26,7 @@ from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.discipline.queue_kernel import Backfill
 from unrack.policy.discipline.queue_pass import NO_SECOND
 from unrack.policy.discipline.skyline.choosing import Choices
-from unrack.policy.discipline.skyline.columns import CLOSES_US, COARSE, SEARCHES, PlanRound
+from unrack.policy.discipline.skyline.columns import COARSE, SEARCHES, PlanRound
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.slurm_search import WHOLE
 from unrack.policy.gpus.rule import GpuRule
@@ -258,12 +258,13 @@ class SlurmLike(Planning):
         """The next multiple of the interval, if jobs wait and a plan then may differ from the last.
 
         It may where something has changed, where the order ages, or where a running job will be past its booked end.
+        Else what is free at which time stays as it is, windows included; so no job has a place before its reserved
+        time, and reservations stay where they are. They begin as jobs end or as windows begin or close, which is told.
         """
         if not view.waiting:
             return None
         following = (now // self.interval_us + 1) * self.interval_us
-        windows = (memory.columns.windows[:, CLOSES_US] > now).any()
-        if memory.planned_version != view.version or view.first_end_us <= following or windows:
+        if memory.planned_version != view.version or view.first_end_us <= following:
             return following
         again = changes_us(memory.noted, now)
         if again is not None:
