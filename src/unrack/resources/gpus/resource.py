@@ -67,7 +67,7 @@ def _fragmentation(runs: Sequence[Kept]) -> Iterator[Table]:
             if steps := fragmentation_steps(fleet, run.claims, jobs, placed, begin, end):
                 lines[policy] = steps
     if lines:
-        yield Table("Fragmentation over time", FRAGMENTATION, (), (), picture(lines, "GPUs"))
+        yield Table("Fragmentation over time", FRAGMENTATION, (), (), picture(lines, "GPUs", runs))
 
 
 def _pictures(runs: Sequence[Kept]) -> Iterator[Table]:
