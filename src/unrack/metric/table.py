@@ -108,7 +108,7 @@ METRICS = by_name(
     Metric("queue_length_mean", "jobs", "low", "waiting jobs, averaged over time", "∫ waiting dt / window"),
     Metric("queue_length_max", "jobs", "low", "most jobs waiting at one time", "max waiting"),
     Metric(
-        "missed_deadlines", "", "low", "share of jobs that miss their deadline: late, cut at their limit, or never done",
+        "missed_deadlines", "", "low", "share of jobs that miss their deadline: late, cut at a limit, or never done",
         "count / jobs submitted in the window",
     ),
     Metric(
