@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from unrack.metric.estimate import Mark
 from unrack.metric.holdings import STATISTICS
-from unrack.metric.kinds.jobs import FAILURE_METRICS, PREEMPTION_METRICS, SIZE_METRICS
+from unrack.metric.kinds.jobs import FAILURE_METRICS, POWER_METRICS, PREEMPTION_METRICS, SIZE_METRICS
 from unrack.metric.kinds.memory import TIER_METRICS, USE_METRICS
 from unrack.metric.table import KIND_METRICS, entry_of
 from unrack.report.setting import RunFiles, Setting
@@ -18,12 +18,12 @@ from unrack.units import time_unit
 SHORT = (
     "missed_deadlines", "missed_deadlines_high", "slo_broken_local", "slo_broken_remote", "servers_rejected",
     "price_per_server_h", "wait_s_mean", "wait_s_p95", "response_s_mean",
-    "bounded_slowdown_mean", "utility_mean", "used_gpus", "utilisation_cores", "queue_length_mean", "makespan_s",
-    "jobs_finished",
+    "bounded_slowdown_mean", "utility_mean", "used_gpus", "utilisation_cores", "utilisation_memory", "energy_kwh",
+    "queue_length_mean", "makespan_s", "jobs_finished",
 )  # fmt: skip
 """The columns that a table shows until all are asked for."""
 
-_UNITS = (("_jobs_per_h", "jobs/h"), ("_s", "s"), ("_mb", "MB"), ("_h", "h"))
+_UNITS = (("_jobs_per_h", "jobs/h"), ("_s", "s"), ("_mb", "MB"), ("_h", "h"), ("_kwh", "kWh"), ("_kw", "kW"))
 _DEVICE_LABELS = {
     "used": "{} in use", "asked": "{} asked", "composition_size": "{} devices a composition",
     "sharing": "jobs a {} composition", "stranded": "{} stranded", "fragmentation": "{} fragmentation",
@@ -163,6 +163,7 @@ GROUPS = (
     "Times of jobs",
     "Cores and memory",
     "Memory in use",
+    "Power",
     "Failures",
     "Preemption",
     "Sizes of jobs",
@@ -174,6 +175,7 @@ GROUPS = (
 _OF = {
     "Tiers of memory": TIER_METRICS,
     "Memory in use": USE_METRICS,
+    "Power": POWER_METRICS,
     "Failures": FAILURE_METRICS,
     "Preemption": PREEMPTION_METRICS,
     "Sizes of jobs": SIZE_METRICS,

@@ -128,8 +128,9 @@ OF_SOME = {
     "price_over_bound": "price ÷ bound",
     "utility_mean": "GPU utility",
     "used_gpus": "GPUs in use",
+    "energy_kwh": "energy",
 }
-"""Shown first where runs have them: of jobs with deadlines or chosen cores, of tiers of memory, of GPUs."""
+"""Shown first where runs have them: of jobs with deadlines or chosen cores, of tiers of memory, of GPUs, of power."""
 SHOWN = {
     "wait_s_mean": "mean wait",
     "wait_s_p95": "p95 wait",
@@ -141,7 +142,7 @@ SHOWN = {
 """Metrics of the table at the end, and their headings, without units."""
 MOST_ROWS = 40
 """Longer tables are left to the report."""
-SAID = ("s", "min", "h", "d", "%")
+SAID = ("s", "min", "h", "d", "%", "kWh")
 """Units that headings name; the others are plain from the words."""
 WIDTH_OF_A_PIPE = 160
 """A pipe has no width."""
