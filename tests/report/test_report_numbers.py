@@ -300,7 +300,7 @@ def test_times_that_are_dates_are_drawn_from_the_first_on_and_others_from_0(span
     (x, at), (dates, at_dates) = span_axis(edges), span_axis(first + edges)
     assert at_dates(first + edges) == pytest.approx(at(edges), rel=1e-4, abs=1e-6)
     assert dates["scale"]["domain"] == pytest.approx(x["scale"]["domain"])
-    later, at_later = span_axis(float(span) + edges)
+    _, at_later = span_axis(float(span) + edges)
     assert at_later(float(span) + edges)[0] == pytest.approx(x["scale"]["domain"][1], rel=1e-4)
 
 
