@@ -23,6 +23,9 @@ SHORT = (
 )  # fmt: skip
 """The columns that a table shows until all are asked for."""
 
+OF_SOME = ("missed_deadlines", "missed_deadlines_high", "utilisation_memory")
+"""Those that stand there only where they are known: all runs have them."""
+
 _UNITS = (("_jobs_per_h", "jobs/h"), ("_s", "s"), ("_mb", "MB"), ("_h", "h"), ("_kwh", "kWh"), ("_kw", "kW"))
 _DEVICE_LABELS = {
     "used": "{} in use", "asked": "{} asked", "composition_size": "{} devices a composition",
@@ -234,7 +237,7 @@ def comparison(settings: Sequence[Setting]) -> Comparison:
     extra = [f"used_{kind}" for kind in kinds]
     extra += [name for name, there in (("served", short_of), ("jobs_rejected", lost)) if there]
     known = {name for run in runs for name, value in run.metrics.items() if value is not None}
-    short = [name for name in (*SHORT, *extra) if name in names and (name in known or "deadlines" not in name)]
+    short = [name for name in (*SHORT, *extra) if name in names and (name in known or name not in OF_SOME)]
     names = [*short, *(name for name in names if name not in short)]
     groups_of = {name: group_of(name, kinds) for name in names}
     order = list(dict.fromkeys((*GROUPS[:5], *(f"{kind} devices" for kind in kinds), *GROUPS[5:])))

@@ -71,7 +71,14 @@ def setting_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
     if setting.seeds > 1:
         charts = [{**chart, "note": f"{chart['note']} The first of {setting.seeds} seeds."} for chart in charts]
     charts.append(_by_size(several, policies))
-    return noted([chart for chart in charts if any(rows["x"] for rows in chart["series"])], setting)
+    return noted([chart for chart in charts if _says_something(chart)], setting)
+
+
+def _says_something(chart: Chart) -> bool:
+    """False without rows, and where no job ever waited: the queue is always empty, all waits are 0, slowdowns 1."""
+    flat = {"queue": ("y", 0.0), "wait": ("x", 0.0), "size": ("y", 1.0)}
+    column, least = flat.get(chart["id"], ("x", -math.inf))
+    return any(value is not None and value > least for rows in chart["series"] for value in rows[column] if rows["x"])
 
 
 def _finished(run: RunFiles) -> pl.DataFrame:
@@ -103,8 +110,8 @@ _OVER_TIME = (
           "cores_online"),
     Lines("memory", "Memory in use over time", {"title": "share of memory", **SHARE},
           pl.col("memory_mb_held") / pl.col("installed")),
-    Lines("queue", "Queue length over time", {"title": "jobs waiting", "axis": {"format": ",.3~r"}, "tip": ",.3~f",
-                                              "scale": {"domainMin": 0}}, "queued_jobs"),
+    Lines("queue", "Queue length over time", {"title": "jobs waiting", "axis": {"format": ",.3~r"}, "tip": ",.3~f"},
+          "queued_jobs"),
 )  # fmt: skip
 
 
