@@ -240,7 +240,7 @@ def test_another_run_and_other_colours_change_the_gantt_chart(open_page):
 
 def test_a_click_on_a_heading_sorts_the_table_and_a_second_one_turns_it_round(open_page):
     page = open_page()
-    column = page.locator("#runs thead th", has_text="wait mean")
+    column = page.locator("#runs thead th", has_text="mean wait")
     place = column.evaluate("head => head.cellIndex")
     values = f"[...document.querySelectorAll('#runs tbody tr')].map(row => Number(row.cells[{place}].dataset.sort))"
     column.click()

@@ -33,12 +33,16 @@ _DEVICE_LABELS = {
 }  # fmt: skip
 """Stem of a metric of devices → its label, given kind and quantity."""
 
-_USE_LABELS = {
+_LABELS = {
+    "bound_missed_deadlines": "bound", "bounded_slowdown_mean": "bounded slowdown",
+    "core_distance_over_least": "core hops ÷ least", "core_pairs_apart": "pairs apart", "clusters_used_mean": "clusters in use", "price_over_bound": "price ÷ bound",
+    "utility_mean": "GPU utility", "used_gpus": "GPUs in use", "utilisation_cores": "cores in use",
+    "utilisation_memory": "memory in use", "jobs_finished": "finished", "jobs_rejected": "rejected",
     "memory_used": "memory used", "memory_held_unused": "held but not used", "memory_stops": "stops",
     "memory_overcommit_max": "asked at most, of all memory", "jobs_out_of_memory": "jobs stopped",
     "node_h_lost_memory": "lost to stops", "node_h_blocked": "stood still", "memory_moved_tb": "leases changed by",
 }  # fmt: skip
-"""Metric of memory in use → its label."""
+"""Metric → its label, in the report and in the terminal, where its name is none."""
 
 _TIER_LABELS = {
     "used_memory_": "{} used", "stranded_memory_": "{} stranded", "stranded_memory": "stranded",
@@ -129,8 +133,8 @@ def column_of(name: str, values: Iterable[float | None]) -> Column:
     else:
         unit, better = known.unit, known.better
         meaning = ". ".join(part.rstrip(".") for part in (known.summary, known.formula) if part)
-    label = _USE_LABELS.get(name) or _tier_label(name) or _device_label(name)
-    label = label or " ".join([*plain.split("_"), *([last] if base is stem else [])])
+    label = _LABELS.get(name) or _tier_label(name) or _device_label(name)
+    label = label or " ".join([*([last] if base is stem else []), *plain.split("_")])
     if better:
         meaning += f". {'Lower' if better == 'low' else 'Higher'} is better"
     factor = 1.0
