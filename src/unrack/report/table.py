@@ -35,7 +35,8 @@ _DEVICE_LABELS = {
 
 _LABELS = {
     "bound_missed_deadlines": "bound", "bounded_slowdown_mean": "bounded slowdown",
-    "core_distance_over_least": "core hops ÷ least", "core_pairs_apart": "pairs apart", "clusters_used_mean": "clusters in use", "price_over_bound": "price ÷ bound",
+    "core_distance_over_least": "core hops ÷ least", "core_pairs_apart": "pairs apart",
+    "clusters_used_mean": "clusters in use", "price_over_bound": "price ÷ bound",
     "utility_mean": "GPU utility", "used_gpus": "GPUs in use", "utilisation_cores": "cores in use",
     "utilisation_memory": "memory in use", "jobs_finished": "finished", "jobs_rejected": "rejected",
     "memory_used": "memory used", "memory_held_unused": "held but not used", "memory_stops": "stops",
