@@ -206,37 +206,31 @@ def _among(question: Question, own: MetricStanding, ranked: Sequence[str]) -> Ma
 
 def _several(question: Question, found: Sequence[MetricStanding], settings: Sequence[Setting]) -> Markup:
     wins = Counter(own.best for own in found if own.best)
-    words = question.words.capitalize()
     open_ = sum(bool(own.gaps) and not own.best for own in found)
-    places = "settings" if all(len(setting.worlds) == 1 for setting in settings) else "settings and worlds"
-    if len(found) < sum(len(setting.worlds) for setting in settings):
-        places += " where several can be compared"
     behind = Counter(policy for own in found if own.among for policy in own.values if policy not in own.among)
-    some = f"in {open_}" if wins else f"in {open_} of {len(found)} {places}"
-    undecided = f"{some} the {'draws' if any(own.drawn for own in found) else 'seeds'} name no best policy"
-    if behind:
-        undecided += ", but " + ", ".join(f"{policy} is behind in {count}" for policy, count in behind.most_common(4))
-    if not wins:
-        if not open_:
-            return Markup("{} is the same under every policy in each of {} {}.").format(words, len(found), places)
-        return Markup("{}: {}.").format(words, undecided)
-    best = [(Markup(" and ").join(Markup("<b>{}</b>").format(one) for one in some), count)
-            for some, count in wins.most_common(4)]  # fmt: skip
-    counts = Markup(", ").join(Markup("{} in {}").format(*one) for one in best)
-    sentence = Markup("{} is {} under {} of {} {}").format(words, question.best, counts, len(found), places)
+    of = f" of {len(found)} settings"
+    if len(found) < sum(len(setting.worlds) for setting in settings):
+        of += " with several to compare"
+    counts = Markup(", ").join(
+        Markup("{} in {}").format(Markup(" and ").join(Markup("<b>{}</b>").format(one) for one in best), count)
+        for best, count in wins.most_common(4)
+    )
+    said = [Markup("{} under {}{}").format(question.best, counts, of)] if wins else []
     if open_:
-        sentence += Markup("; {}").format(undecided)
+        drawn = "draws" if any(own.drawn for own in found) else "seeds"
+        said.append(Markup("open in {}{}, as the {} tell no best policy").format(open_, "" if wins else of, drawn))
+    if behind:
+        said.append(Markup(", ").join(Markup("{} is behind in {}").format(*one) for one in behind.most_common(4)))
     first = policies_of(settings)[0]
     other = next((policy for some, _ in wins.most_common() for policy in some if policy != first), None)
     values = [own.values for own in found if own.best or not own.gaps]
     pairs = [(v[other].mean, v[first].mean) for v in values if other and other in v and first in v and v[first].mean]
     if pairs:
-        changes = [100 * (value / base - 1) for value, base in pairs]
-        least, most = (f"{round(end):+d}" if round(end) else "0" for end in (min(changes), max(changes)))
-        by = f"{least} %" if least == most else f"{least} to {most} %"
-        where = f" in the {len(pairs)} where both can be compared" if len(pairs) < len(found) else ""
-        sentence += Markup("; against {}, the first listed, {} changes it by {}{}").format(first, other, by, where)
-    return sentence + Markup(".")
+        ends = [round(100 * (end(value / base for value, base in pairs) - 1)) for end in (min, max)]
+        by = " to ".join(f"{end:+d}" if end else "0" for end in dict.fromkeys(ends))
+        said.append(Markup("{} changes it by {} % against {}").format(other, by, first))
+    said = said or [Markup("the same under every policy in each{}").format(of)]
+    return Markup("{} is {}.").format(question.words.capitalize(), Markup("; ").join(said))
 
 
 def _change(question: Question, value: float, base: float) -> str:
