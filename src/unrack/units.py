@@ -21,6 +21,8 @@ DAY_US = 86_400 * SECOND_US
 NEVER_US = 2**62
 """A time after everything; sums with any real time still fit in 64 bits."""
 
+DATES_S = 600_000_000
+"""Times of a log that are later than this are taken for seconds since 1970: 1989, before any log."""
 LONGEST_US = 2**53
 """The longest time accepted from a user, about 285 years: exact in a float64 too."""
 

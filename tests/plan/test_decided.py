@@ -17,7 +17,7 @@ from tries import draws
 from unrack.errors import InputError
 from unrack.plan.answer import chart, scale_of
 from unrack.plan.decided import missed_text, of_goal
-from unrack.plan.goal import Goal, Trial, read_goal, with_served
+from unrack.plan.goal import Goal, Trial, read_goal, shared_means, with_served
 from unrack.plan.search import GoalRule, Verdict, at_least
 from unrack.plan.settings import Vary, make_settings
 from unrack.study.input.inputs import Document
@@ -44,6 +44,20 @@ def why(rule: GoalRule, those: Sequence[Trial]) -> str:
 def test_the_share_of_all_seeds_is_that_of_clopper_and_pearson(met: int, seeds: int, share: float) -> None:
     assert round(at_least(met, seeds), 3) == share
     assert at_least(met, seeds) == pytest.approx(beta.ppf(0.05, met, seeds - met + 1))
+
+
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=4), st.data())
+def test_systems_are_compared_by_a_metric_on_the_same_seeds_however_many_each_was_run_on(
+    own: list[int], data: st.DataObject
+) -> None:
+    of_seed = data.draw(st.lists(st.integers(-999, 999), min_size=2, max_size=6))
+    there = st.lists(st.booleans(), min_size=1, max_size=len(of_seed) - 1).map(lambda some: [True, *some])
+    systems = {
+        system: trials([float(base + of_seed[seed]) if has else None for seed, has in enumerate(data.draw(there))])
+        for system, base in enumerate(own)
+    }
+    means = shared_means({**systems, 99: trials([None])}, "wait_s_p95")
+    assert [round(means[system] - means[0], 6) for system in systems] == [base - own[0] for base in own]
 
 
 @pytest.mark.parametrize(("seeds", "share"), [(6, 0.6), (10, 0.9), (20, 0.9), (12, 0.5)])

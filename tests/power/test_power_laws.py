@@ -74,12 +74,17 @@ def test_power_of_what_nobody_asks_for_is_told() -> None:
 def test_the_report_has_energy_by_policy_and_power_over_time_with_the_cap() -> None:
     world = random_power(0)
     runs = [(policy, world.run(policy)) for policy in ("fcfs", "easy")]
-    kept = [Kept(policy, 0, world.power, run.metrics, run.table("claims"), None, run.table) for policy, run in runs]
+    kept = [
+        Kept(policy, 0, world.power, run.metrics, run.table("claims"), None, run.table, colour)
+        for (policy, run), colour in zip(runs, ("#0072B2", "#D55E00"), strict=True)
+    ]
     (told,) = PowerResource().section([one._replace(written={"cap": 1234.0}) for one in kept])
     energy = [run.metrics["energy_kwh"] for _, run in runs]
     assert [row[:2] for row in told.rows] == [("fcfs", f"{energy[0]:,.1f}"), ("easy", f"{energy[1]:,.1f}")]
     assert "cap: 1.23 kW on average" in told.picture
+    assert re.findall(r'stroke="(#\w+)"', told.picture)[:2] == ["#0072B2", "#D55E00"]
     assert told.picture.count("<polyline") == 3
+    assert ">kW</text>" in told.picture
     (open_ended,) = PowerResource().section([one._replace(written={}) for one in kept])
     assert "cap:" not in open_ended.picture
     assert PowerResource().section([one._replace(metrics={}) for one in kept]) == ()

@@ -122,6 +122,18 @@ def test_the_gantt_chart_finds_a_job_and_tells_of_the_one_under_the_pointer(open
     assert "waited " in text
 
 
+def test_where_no_user_or_application_is_known_the_gantt_chart_has_a_colour_a_job(open_page):
+    def forget(study):
+        for path in study.rglob("jobs.parquet"):
+            pl.read_parquet(path).with_columns(user=pl.lit(None, pl.String), app=pl.lit(None, pl.String)).write_parquet(
+                path
+            )
+
+    page = open_page(change=forget)
+    assert page.input_value("#gantt-colour") == "job"
+    assert colours(page) > 5
+
+
 def test_the_shortest_job_of_a_large_run_is_found_and_drawn_where_it_ran(open_page):
     page = open_page(jobs=6000, nodes=64, policies=("sjf",))
     job, start, end, node = page.evaluate("""async () => {
@@ -228,7 +240,7 @@ def test_another_run_and_other_colours_change_the_gantt_chart(open_page):
 
 def test_a_click_on_a_heading_sorts_the_table_and_a_second_one_turns_it_round(open_page):
     page = open_page()
-    column = page.locator("#runs thead th", has_text="wait mean")
+    column = page.locator("#runs thead th", has_text="mean wait")
     place = column.evaluate("head => head.cellIndex")
     values = f"[...document.querySelectorAll('#runs tbody tr')].map(row => Number(row.cells[{place}].dataset.sort))"
     column.click()

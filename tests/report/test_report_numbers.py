@@ -10,13 +10,13 @@ from fabricate import make_study
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unrack.metric.estimate import estimate
+from unrack.metric.estimate import Estimate, estimate
 from unrack.metric.table import EVERY_METRIC
 from unrack.plan.goal import amount_text
 from unrack.plots.series import binned_integral, binned_mean, distribution, lanes
 from unrack.report.answer import answer
 from unrack.report.charts.canvas import MOST_ROWS_A_PAGE, budgets, gantt_data, pack_placements
-from unrack.report.charts.chart import class_name, metric_choices, size_class, sweeps
+from unrack.report.charts.chart import class_name, interval_ends, metric_choices, size_class, span_axis, sweeps
 from unrack.report.setting import read_finished, settings_of
 from unrack.report.table import column_of, columns_of, comparison
 
@@ -268,6 +268,40 @@ def test_a_policy_that_served_less_wins_no_column_and_the_answer_says_so_first(t
     assert marks == {"fcfs": "", "easy": "best", "sjf": ""}
     assert sentences[0].startswith("<b>fcfs</b> served 50 % of the core-time asked for; others served more")
     assert sentences[1].startswith("Mean wait is shortest under <b>easy</b>")
+
+
+def test_the_answer_of_several_settings_tells_them_apart_and_says_nothing_of_what_it_cannot_compare(tmp_path):
+    study = read_finished(
+        make_study(tmp_path / "study", jobs=10, policies=("fcfs", "easy"), sweep=("load", [0.5, 0.9]))
+    )
+    for run, wait in zip(study.runs, (30.0, 20.0, 90.0, 60.0), strict=True):
+        run.record["metrics"] = {"jobs_finished": 10.0, "served": 1.0, "wait_s_mean": wait}
+    assert (
+        answer(settings_of(study.runs))[0] == "Under easy mean wait is <b>20 s</b> (load 0.5), <b>1 min</b> (load 0.9)."
+    )
+    for run in study.runs:
+        run.record["metrics"]["served"] = 0.5 if run.policy.startswith("easy") else 1.0
+    unfair = " ".join(map(str, answer(settings_of(study.runs))))
+    assert "served 50 %" in unfair
+    assert "Mean wait" not in unfair
+
+
+@given(st.floats(0, 3), st.floats(0.1, 9))
+def test_no_interval_is_drawn_beyond_what_a_share_or_a_slowdown_can_be(mean, half):
+    for name, least, most in (("missed_deadlines", 0, 100), ("bounded_slowdown_mean", 1, math.inf)):
+        low, high = interval_ends(Estimate(mean, half, 3), column_of(name, [mean]))[1:]
+        factor = 100 if most == 100 else 1
+        assert min(least, mean * factor) - 1e-3 <= low <= high <= max(most, mean * factor) * (1 + 1e-5)
+
+
+@given(st.integers(1, 10**6))
+def test_times_that_are_dates_are_drawn_from_the_first_on_and_others_from_0(span):
+    edges, first = np.linspace(0.0, float(span), 11), 1_659_312_000.0
+    (x, at), (dates, at_dates) = span_axis(edges), span_axis(first + edges)
+    assert at_dates(first + edges) == pytest.approx(at(edges), rel=1e-4, abs=1e-6)
+    assert dates["scale"]["domain"] == pytest.approx(x["scale"]["domain"])
+    _, at_later = span_axis(float(span) + edges)
+    assert at_later(float(span) + edges)[0] == pytest.approx(x["scale"]["domain"][1], rel=1e-4)
 
 
 def test_policies_of_different_worlds_are_not_compared(tmp_path):

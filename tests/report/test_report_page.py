@@ -90,8 +90,8 @@ def test_a_sweep_is_compared_setting_by_setting_over_its_seeds(studies):
     assert page.count('<tr class="group">') == 2
     assert " ± " in page
     assert "load = 0.8" in page
-    assert '"name":"wait_s_p95","words":"Wait p95"' in page
-    assert '<option value="wait_s_p95">Wait p95 (wait_s_p95)</option>' in page
+    assert '"name":"wait_s_p95","words":"P95 wait"' in page
+    assert '<option value="wait_s_p95">P95 wait (wait_s_p95)</option>' in page
 
 
 def test_hundreds_of_runs_are_all_compared_and_some_are_drawn(studies):

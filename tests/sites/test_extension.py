@@ -131,6 +131,24 @@ def test_nobody_runs_for_longer_than_his_limit_and_the_grace_whatever_slows_him_
     assert ((ran["run_s"] <= ran["request_s"] + 7) & (ran["cut"] == (ran["work_s"] > ran["request_s"] + 7))).all()
 
 
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "easy(extension=3 s)"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_job_that_was_cut_is_not_served_and_misses_its_deadline(seed: int, policy: str) -> None:
+    draw = np.random.default_rng(seed)
+    work, submit = draw.integers(1, 40, 30) * S, np.sort(draw.integers(0, 200, 30)) * S
+    table = job_table(submit_us=submit, work_us=work, tasks=draw.integers(1, 3, 30),
+                      request_us=work * draw.integers(1, 6, 30) // 3 + 1,
+                      deadline_us=submit + 10**4 * S)  # fmt: skip
+    cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 1}], "site": {"over_time": 0}})
+    found = unrack.simulate(cluster, Workload("drawn", table, Intake("", "", 0, 0)), policy)
+    jobs, metrics = found.jobs, found.metrics
+    assert 0 < jobs["cut"].sum() < 30
+    asked = jobs["tasks"] * jobs["work_s"]
+    assert metrics["served"] == pytest.approx((asked * ~jobs["cut"]).sum() / asked.sum())
+    assert jobs["missed"].to_list() == jobs["cut"].to_list()
+    assert metrics["missed_deadlines"] == metrics["jobs_cut"]
+
+
 def run(policy: str, jobs: list[tuple[int, int, int, int]], world: World | None = None, **more: Any) -> Result:
     """On two nodes of a core; jobs: submit, work, request, tasks."""
     extra = pl.DataFrame(more.pop("extra", {}))

@@ -79,12 +79,12 @@ OF_JOBS = {
 
 
 METRICS = by_name(
-    Metric("jobs_finished", "jobs", "high", "jobs that ran to their end", "count"),
+    Metric("jobs_finished", "jobs", "high", "jobs that ended: with their work done, or at their limit", "count"),
     Metric("jobs_rejected", "jobs", "low", "jobs bigger than the cluster, or rejected by the policy", "count"),
     Metric("jobs_queued", "jobs", "low", "jobs that never started", "count"),
     Metric(
-        "served", "", "high", "share of the core-time asked for by jobs that ran to their end",
-        "Σ tasks x cores x work of jobs finished / the same of all jobs submitted in the window",
+        "served", "", "high", "share of the core-time asked for by jobs that did all their work",
+        "Σ tasks x cores x work of these / the same of all jobs submitted in the window",
     ),
     *(
         Metric(f"{column}_{statistic}", unit, "low", f"{name} {words}", f"{rule}, {formula}")
@@ -108,7 +108,7 @@ METRICS = by_name(
     Metric("queue_length_mean", "jobs", "low", "waiting jobs, averaged over time", "∫ waiting dt / window"),
     Metric("queue_length_max", "jobs", "low", "most jobs waiting at one time", "max waiting"),
     Metric(
-        "missed_deadlines", "", "low", "share of the jobs of the window that miss their deadline, or never end",
+        "missed_deadlines", "", "low", "share of jobs that miss their deadline: late, cut at a limit, or never done",
         "count / jobs submitted in the window",
     ),
     Metric(

@@ -14,7 +14,7 @@ from typing import Any
 from unrack.metric.estimate import estimate
 from unrack.plan.decided import certain_text, missed_text, of_goal, shown, values_text
 from unrack.plan.execute import Plan, Searched
-from unrack.plan.goal import COST, Trial, amount_text, is_share, is_time, mean_of
+from unrack.plan.goal import COST, Trial, amount_text, is_share, is_time, mean_of, shared_means
 from unrack.plan.search import SURE, Verdict
 from unrack.report.charts.spec import Spec, colour_of, framed, number, word
 from unrack.units import time_unit
@@ -34,7 +34,9 @@ def answer(plan: Plan, searched: Sequence[Searched]) -> dict[str, Any]:
     """
     lines = [line_answer(plan, one) for one in searched]
     goals = [str(goal) for goal in plan.settings.goals]
-    ranked = [(_rank(plan, line), at) for at, line in enumerate(lines) if line["answer"] is not None]
+    answers = {at: one.trials[best] for at, one in enumerate(searched) if (best := one.found.best) is not None}
+    means = {} if plan.ordered else shared_means(answers, plan.settings.objective)
+    ranked = [(_rank(plan, lines[at], means.get(at)), at) for at in answers]
     bill = searched[0].line.bills[0]
     rule = max((one.rule for one in searched), key=lambda rule: rule.seeds)
     least = min(ranked)[1] if ranked else None
@@ -69,15 +71,17 @@ def _shown(plan: Plan, searched: Sequence[Searched]) -> list[int]:
     return [at for at, goal in enumerate(goals) if not goal.unasked or not all(trial.met(goal) for trial in every)]
 
 
-def _rank(plan: Plan, line: Mapping[str, Any]) -> tuple[float, float]:
-    """How much of the objective the answer of a line needs, infinitely much where it has none of it; and its cost."""
+def _rank(plan: Plan, line: Mapping[str, Any], mean: float | None) -> tuple[float, float]:
+    """How much of the objective the answer of a line needs, infinitely much where it has none of it; and its cost.
+
+    ``mean``: of an objective that is a metric.
+    """
     own, what, cost = line["answer"], plan.settings.objective, float(line["answer"]["cost"]["total"])
     if what == COST:
         return cost, cost
     if key := next((vary for vary in plan.settings.varies if vary.key == what), None):
         return (float(key.values.index(own["values"][what])) if what in own["values"] else math.inf), cost
-    value = own["metrics"][what]["mean"]
-    return (math.inf if value is None else plan.settings.sign * float(value)), cost
+    return (math.inf if mean is None else plan.settings.sign * mean), cost
 
 
 def line_answer(plan: Plan, searched: Searched) -> dict[str, Any]:
@@ -145,7 +149,7 @@ def _metrics(plan: Plan) -> list[str]:
 
 
 def _spread(trials: Sequence[Trial], metric: str) -> dict[str, float | None]:
-    found = estimate((mean_of([trial], metric) for trial in trials), SURE)
+    found = estimate((mean_of(trial, metric) for trial in trials), SURE)
     return {"mean": None, "half": None} if found is None else {"mean": found.mean, "half": found.half}
 
 

@@ -18,7 +18,7 @@ from unrack.cluster.prices.prices import EXAMPLE, Prices, make_prices
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError, nearest
 from unrack.plan.decided import values_text
-from unrack.plan.goal import COST, Trial, Values, known_metric, mean_of
+from unrack.plan.goal import COST, Trial, Values, known_metric, shared_means
 from unrack.plan.search import Ask, GoalRule, Search, SearchResult, Space, Verdict, search
 from unrack.plan.settings import PlanSettings, Vary
 from unrack.study.grid import Run, Sources, runs_of
@@ -294,10 +294,9 @@ def _all_of(searched: Searched, metric: str, sign: int) -> Search:
     """Try all systems; the best is that which meets the goals with the best mean of a metric."""
     found = SearchResult()
     found.verdicts.update((yield Ask(tuple(range(len(searched.line.space))), every=True)))
-    good = [one for one, verdict in found.verdicts.items() if verdict == Verdict.MEETS]
-    means = {one: mean_of(searched.trials[one], metric) for one in good}
-    known = [one for one in good if means[one] is not None]
-    found.best = min(known, key=lambda one: (sign * (means[one] or 0.0), one), default=None)
+    good = {one: searched.trials[one] for one, verdict in found.verdicts.items() if verdict == Verdict.MEETS}
+    means = shared_means(good, metric)
+    found.best = min(means, key=lambda one: (sign * means[one], one), default=None)
     return found
 
 

@@ -253,7 +253,28 @@ class Trial:
         return want - value if goal.low_is_good else value - want
 
 
-def mean_of(trials: Sequence[Trial], metric: str) -> float | None:
-    """The mean of a metric over seeds and workloads; ``None``: it is defined in none."""
-    values = [value for trial in trials for one in trial.values if (value := one.get(metric)) is not None]
+def mean_of(trial: Trial, metric: str) -> float | None:
+    """The mean of a metric over workloads; ``None``: it is defined in none."""
+    values = [value for one in trial.values if (value := one.get(metric)) is not None]
     return math.fsum(values) / len(values) if values else None
+
+
+def shared_means(systems: Mapping[int, Sequence[Trial]], metric: str) -> dict[int, float]:
+    """System → the mean of a metric on the seeds and workloads on which all of them have it.
+
+    Systems that have it nowhere are left out; all are, where they have it nowhere together.
+
+    Examples
+    --------
+    >>> few, many = ([Trial(({"wait": value},)) for value in values] for values in ([5, 9], [4, 8, None, 30]))
+    >>> shared_means({3: few, 7: many, 9: []}, "wait")
+    {3: 7.0, 7: 6.0}
+    """
+    found = {}
+    for system, trials in systems.items():
+        places = ((seed, at) for seed, trial in enumerate(trials) for at in range(len(trial.values)))
+        every = {place: trials[place[0]].values[place[1]].get(metric) for place in places}
+        if own := {place: value for place, value in every.items() if value is not None}:
+            found[system] = own
+    shared = sorted(set.intersection(*map(set, found.values()))) if found else []
+    return {system: math.fsum(own[at] for at in shared) / len(shared) for system, own in found.items() if shared}

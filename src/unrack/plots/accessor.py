@@ -22,6 +22,7 @@ from unrack.plots.series import (
     bin_edges,
     binned_integral,
     binned_mean,
+    clock_start,
     ended,
     lanes,
     rising,
@@ -75,6 +76,8 @@ def gantt(
     rows, words = _rectangles(placements, cores, most)
     start_s, end_s = float(rows["start_s"].min() or 0.0), float(rows["end_s"].max() or 1.0)  # type: ignore[arg-type]
     unit, size = span_unit(end_s - start_s)
+    begin = clock_start(start_s)
+    rows = rows.with_columns(pl.col("start_s", "end_s") - begin)
     values = _values(rows, jobs, cores, size, colour)
     x = alt.X("x:Q", title=f"{unit} since the start of the log", scale=alt.Scale(nice=False, zero=False))
     y = alt.Y("y:Q", title="node", axis=alt.Axis(grid=False, tickMinStep=1),
@@ -204,7 +207,7 @@ class ResultPlots:
                 found["cores"] = np.where(below > 0, binned_integral(time_s, held, edges) / below, np.nan)
             if self._cluster.total_mb:
                 found["memory"] = binned_mean(time_s, mb, edges) / self._cluster.total_mb
-        x = rounded(edges[:-1] / size, 6)
+        x = rounded((edges[:-1] - clock_start(float(edges[0]))) / size, 6)
         values = [
             {"x": at, "y": share, "of": name}
             for name, shares in found.items()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from unrack.metric.estimate import MetricStanding
-from unrack.report.setting import Setting, policies_of
+from unrack.report.setting import Setting, policies_of, told_apart
 from unrack.report.table import share_text
 from unrack.units import seconds_text
 
@@ -41,6 +41,9 @@ QUESTIONS = (
     Question("bounded_slowdown_mean", "mean bounded slowdown"),
     Question("utilisation_cores", "core utilisation", "highest", "lowest", "high", "more"),
 )
+ENERGY = Question("energy_kwh", "energy")
+MOST_TOLD = 4
+"""Of more settings the least and the most are told."""
 NOT_OF_SERVERS = ("bounded_slowdown_mean", "wait_s_max")
 """Metrics that the answer does not speak of where there are SLOs."""
 _SHARES = ("missed_deadlines", "slo_broken", "servers_rejected")
@@ -57,17 +60,44 @@ def answer(settings: Sequence[Setting]) -> list[Markup]:
         if servers and question.metric in NOT_OF_SERVERS:
             continue
         every = [one for own in settings for one in own.standings(question.metric, question.better) if one.values]
-        found = [one for one in every if len(one.values) > 1] or every  # where others have several, one says nothing
-        if not found:
-            continue
-        if len(policies_of(settings)) == 1:
-            sentences.append(_alone(question, found))
-        elif len(found) == 1:
-            sentences.append(_one(question, found[0]))
-        else:
+        found = [one for one in every if len(one.values) > 1]
+        if len(policies_of(settings)) == 1 and every:
+            sentences.append(_alone(question, every))
+        elif len(found or every) == 1:
+            sentences.append(_one(question, (found or every)[0]))
+        elif found:
             sentences.append(_several(question, found, settings))
     sentences = sentences or [Markup("The runs have none of the main metrics: see the table.")]
-    return [*_unserved(settings), *_worlds(settings), *sentences, *_seeds(settings)]
+    return [*_unserved(settings), *_worlds(settings), *_across(settings), *sentences, *_seeds(settings)]
+
+
+def _across(settings: Sequence[Setting]) -> list[Markup]:
+    """What the settings make of the first metric that all have, and of energy, under a policy that served all."""
+    fair = [name for name in policies_of(settings)
+            if all(name in own.runs and name not in own.served_less for own in settings)]  # fmt: skip
+    if len(settings) < 2 or len(policies_of(settings)) < 2 or not fair:
+        return []
+
+    def known(policy: str, metric: str) -> list[float]:
+        values = [own.value(policy, metric) for own in settings]
+        return [] if None in values else [value.mean for value in values if value is not None]
+
+    asked = next((question for question in QUESTIONS if known(fair[0], question.metric)), ENERGY)
+    wins = Counter(one for own in settings for at in own.standings(asked.metric, asked.better) for one in at.best)
+    if not wins and any(own.served_less for own in settings):
+        return []
+    policy, sentences = max(fair, key=lambda name: wins[name]), []
+    for question in dict.fromkeys((asked, ENERGY)):
+        values = list(zip(known(policy, question.metric), told_apart(settings), strict=False))
+        if len({value for value, _ in values}) > 1:
+            few = len(values) <= MOST_TOLD
+            parts = (Markup("<b>{}</b> ({})").format(_amount(question, value), name)
+                     for value, name in (values if few else (min(values), max(values))))  # fmt: skip
+            words = Markup(", " if few else " and ").join(parts)
+            sentences.append(
+                Markup("Under {} {} is {}{}.").format(policy, question.words, "" if few else "between ", words)
+            )
+    return sentences
 
 
 def _unserved(settings: Sequence[Setting]) -> list[Markup]:
@@ -120,6 +150,8 @@ def _amount(question: Question, value: float) -> str:
         return seconds_text(value)
     if question.metric.startswith(_SHARES):
         return f"{100 * value:.3g} %"
+    if question is ENERGY:
+        return f"{value:,.4g} kWh"
     return f"{value:.1%}".replace("%", " %") if question.metric.startswith("utilisation") else f"{value:,.2f}"
 
 
@@ -173,37 +205,32 @@ def _among(question: Question, own: MetricStanding, ranked: Sequence[str]) -> Ma
 
 
 def _several(question: Question, found: Sequence[MetricStanding], settings: Sequence[Setting]) -> Markup:
-    wins = Counter(policy for own in found for policy in own.best)
-    words = question.words.capitalize()
+    wins = Counter(own.best for own in found if own.best)
     open_ = sum(bool(own.gaps) and not own.best for own in found)
-    places = "settings" if all(len(setting.worlds) == 1 for setting in settings) else "settings and worlds"
-    if len(found) < sum(len(setting.worlds) for setting in settings):
-        places += " where several can be compared"
     behind = Counter(policy for own in found if own.among for policy in own.values if policy not in own.among)
-    some = f"in {open_}" if wins else f"in {open_} of {len(found)} {places}"
-    undecided = f"{some} the {'draws' if any(own.drawn for own in found) else 'seeds'} name no best policy"
-    if behind:
-        undecided += ", but " + ", ".join(f"{policy} is behind in {count}" for policy, count in behind.most_common(4))
-    if not wins:
-        if not open_:
-            return Markup("{} is the same under every policy in each of {} {}.").format(words, len(found), places)
-        return Markup("{}: {}.").format(words, undecided)
-    order = sorted(wins, key=lambda policy: -wins[policy])
-    counts = Markup(", ").join(Markup("<b>{}</b> in {}").format(policy, wins[policy]) for policy in order[:4])
-    sentence = Markup("{} is {} under {} of {} {}").format(words, question.best, counts, len(found), places)
+    of = f" of {len(found)} settings"
+    if len(found) < sum(len(setting.worlds) for setting in settings):
+        of += " with several to compare"
+    counts = Markup(", ").join(
+        Markup("{} in {}").format(Markup(" and ").join(Markup("<b>{}</b>").format(one) for one in best), count)
+        for best, count in wins.most_common(4)
+    )
+    said = [Markup("{} under {}{}").format(question.best, counts, of)] if wins else []
     if open_:
-        sentence += Markup("; {}").format(undecided)
+        drawn = "draws" if any(own.drawn for own in found) else "seeds"
+        said.append(Markup("open in {}{}, as the {} tell no best policy").format(open_, "" if wins else of, drawn))
+    if behind:
+        said.append(Markup(", ").join(Markup("{} is behind in {}").format(*one) for one in behind.most_common(4)))
     first = policies_of(settings)[0]
-    other = next((policy for policy in order if policy != first), None)
+    other = next((policy for some, _ in wins.most_common() for policy in some if policy != first), None)
     values = [own.values for own in found if own.best or not own.gaps]
     pairs = [(v[other].mean, v[first].mean) for v in values if other and other in v and first in v and v[first].mean]
     if pairs:
-        changes = [100 * (value / base - 1) for value, base in pairs]
-        least, most = f"{min(changes):+.0f} %", f"{max(changes):+.0f} %"
-        by = least if least == most else f"{least} to {most}"
-        where = f" in the {len(pairs)} where both can be compared" if len(pairs) < len(found) else ""
-        sentence += Markup("; against {}, the first listed, {} changes it by {}{}").format(first, other, by, where)
-    return sentence + Markup(".")
+        ends = [round(100 * (end(value / base for value, base in pairs) - 1)) for end in (min, max)]
+        by = " to ".join(f"{end:+d}" if end else "0" for end in dict.fromkeys(ends))
+        said.append(Markup("{} changes it by {} % against {}").format(other, by, first))
+    said = said or [Markup("the same under every policy in each{}").format(of)]
+    return Markup("{} is {}.").format(question.words.capitalize(), Markup("; ").join(said))
 
 
 def _change(question: Question, value: float, base: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -14,7 +14,8 @@ from unrack.live.driver.history.columns import LATENCIES, LIVE
 from unrack.plugins.code import blamed
 from unrack.plugins.table import Table as Extensible
 from unrack.report.charts.chart import MOST_POLICIES
-from unrack.report.setting import Setting
+from unrack.report.charts.spec import colour_of
+from unrack.report.setting import Setting, policies_of
 from unrack.resources.contract import Nodes
 from unrack.resources.site.installed import Site
 from unrack.resources.table import RESOURCES
@@ -49,11 +50,12 @@ SECTIONS: Extensible[Section] = Extensible("sections", {}, _of_others)
 def resource_sections(settings: Sequence[Setting]) -> tuple[ResourceSection, ...]:
     """A section for every resource that some cluster of these settings has, and for every plug-in's in use."""
     found = []
+    colours = {policy: colour_of(at) for at, policy in enumerate(policies_of(settings))}
     of_resources = {name: Section(resource.title, resource.section) for name, resource in RESOURCES.items()}
     for name, section in (of_resources | SECTIONS.taking_part()).items():
         resource = name if name in of_resources else None
         with blamed(f"the section {name}"):
-            own = [(setting.title, section.tables(_kept(setting, resource))) for setting in settings]
+            own = [(setting.title, section.tables(_kept(setting, resource, colours))) for setting in settings]
         shown = tuple((title, tuple(map(_told, tables))) for title, tables in own if tables)
         if shown:
             found.append(ResourceSection(name, section.title, shown))
@@ -67,7 +69,7 @@ def _told(table: Table) -> Table:
     return table._replace(picture=table.picture.replace("<svg", f'<svg aria-label="{escape(table.title)}"', 1))
 
 
-def _kept(setting: Setting, resource: str | None) -> list[Kept]:
+def _kept(setting: Setting, resource: str | None, colours: Mapping[str, str]) -> list[Kept]:
     """The runs that have a resource, with its claims alone; of no resource: all, with all claims."""
     kept = []
     for policy, runs in list(setting.runs.items())[:MOST_POLICIES]:
@@ -81,7 +83,7 @@ def _kept(setting: Setting, resource: str | None) -> list[Kept]:
                 site = own.places.installed.get("site")
                 counters = site.cluster_nodes.counters if isinstance(site, Site) else ()
                 nodes = Nodes(own.cores, own.memory_mb, own.rack, own.rack_names, counters=counters)
-                kept.append(Kept(policy, run.seed, written, run.metrics, mine, nodes, run.frame))
+                kept.append(Kept(policy, run.seed, written, run.metrics, mine, nodes, run.frame, colours[policy]))
     return kept
 
 

@@ -287,9 +287,9 @@ def missed_bound(runs: Iterable[RunFiles]) -> float | None:
     return None if found is None else found.mean
 
 
-def interval(value: Estimate, least: float, factor: float = 1.0) -> tuple[float, float, float]:
-    """The mean and the ends of its interval, times a factor, as charts take them; no end is below ``least``."""
-    ends = value.mean, max(value.mean - value.half, least), value.mean + value.half
+def interval(value: Estimate, least: float, factor: float = 1.0, most: float = math.inf) -> tuple[float, float, float]:
+    """The mean and the ends of its interval, times a factor, as charts take them, within ``least`` and ``most``."""
+    ends = value.mean, max(value.mean - value.half, least), min(value.mean + value.half, most)
     mean, low, high = (six_digits(end * factor) for end in ends)
     return mean, low, high
 
@@ -357,6 +357,18 @@ def settings_of(
 def _name(run: RunFiles, members: Iterable[RunFiles]) -> str:
     alike = {other.policy for other in members if other.label == run.label}
     return labelled(run.label if len(alike) == 1 else run.policy, run.world)
+
+
+def told_apart(settings: Sequence[Setting]) -> list[str]:
+    """What tells each setting from the others: its workload and cluster where they differ, and swept values."""
+    many = [key for key in ("workload", "cluster") if len({getattr(own, key) for own in settings}) > 1]
+    return [
+        ", ".join([
+            *(getattr(own, key) for key in many),
+            *(f"{own.label(key)} {value}" for key, value in own.parameters.items()),
+        ])
+        for own in settings
+    ]  # fmt: skip
 
 
 def policies_of(settings: Iterable[Setting]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from unrack.metric.estimate import Mark
 from unrack.metric.holdings import STATISTICS
-from unrack.metric.kinds.jobs import FAILURE_METRICS, PREEMPTION_METRICS, SIZE_METRICS
+from unrack.metric.kinds.jobs import FAILURE_METRICS, POWER_METRICS, PREEMPTION_METRICS, SIZE_METRICS
 from unrack.metric.kinds.memory import TIER_METRICS, USE_METRICS
 from unrack.metric.table import KIND_METRICS, entry_of
 from unrack.report.setting import RunFiles, Setting
@@ -18,24 +18,32 @@ from unrack.units import time_unit
 SHORT = (
     "missed_deadlines", "missed_deadlines_high", "slo_broken_local", "slo_broken_remote", "servers_rejected",
     "price_per_server_h", "wait_s_mean", "wait_s_p95", "response_s_mean",
-    "bounded_slowdown_mean", "utility_mean", "used_gpus", "utilisation_cores", "queue_length_mean", "makespan_s",
-    "jobs_finished",
+    "bounded_slowdown_mean", "utility_mean", "used_gpus", "utilisation_cores", "utilisation_memory", "energy_kwh",
+    "queue_length_mean", "makespan_s", "jobs_finished",
 )  # fmt: skip
 """The columns that a table shows until all are asked for."""
 
-_UNITS = (("_jobs_per_h", "jobs/h"), ("_s", "s"), ("_mb", "MB"), ("_h", "h"))
+OF_SOME = ("missed_deadlines", "missed_deadlines_high", "utilisation_memory")
+"""Those that stand there only where they are known: all runs have them."""
+
+_UNITS = (("_jobs_per_h", "jobs/h"), ("_s", "s"), ("_mb", "MB"), ("_h", "h"), ("_kwh", "kWh"), ("_kw", "kW"))
 _DEVICE_LABELS = {
     "used": "{} in use", "asked": "{} asked", "composition_size": "{} devices a composition",
     "sharing": "jobs a {} composition", "stranded": "{} stranded", "fragmentation": "{} fragmentation",
 }  # fmt: skip
 """Stem of a metric of devices → its label, given kind and quantity."""
 
-_USE_LABELS = {
+_LABELS = {
+    "bound_missed_deadlines": "bound", "bounded_slowdown_mean": "bounded slowdown",
+    "core_distance_over_least": "core hops ÷ least", "core_pairs_apart": "pairs apart",
+    "clusters_used_mean": "clusters in use", "price_over_bound": "price ÷ bound",
+    "utility_mean": "GPU utility", "used_gpus": "GPUs in use", "utilisation_cores": "cores in use",
+    "utilisation_memory": "memory in use", "jobs_finished": "finished", "jobs_rejected": "rejected",
     "memory_used": "memory used", "memory_held_unused": "held but not used", "memory_stops": "stops",
     "memory_overcommit_max": "asked at most, of all memory", "jobs_out_of_memory": "jobs stopped",
     "node_h_lost_memory": "lost to stops", "node_h_blocked": "stood still", "memory_moved_tb": "leases changed by",
 }  # fmt: skip
-"""Metric of memory in use → its label."""
+"""Metric → its label, in the report and in the terminal, where its name is none."""
 
 _TIER_LABELS = {
     "used_memory_": "{} used", "stranded_memory_": "{} stranded", "stranded_memory": "stranded",
@@ -126,8 +134,8 @@ def column_of(name: str, values: Iterable[float | None]) -> Column:
     else:
         unit, better = known.unit, known.better
         meaning = ". ".join(part.rstrip(".") for part in (known.summary, known.formula) if part)
-    label = _USE_LABELS.get(name) or _tier_label(name) or _device_label(name)
-    label = label or " ".join([*plain.split("_"), *([last] if base is stem else [])])
+    label = _LABELS.get(name) or _tier_label(name) or _device_label(name)
+    label = label or " ".join([*([last] if base is stem else []), *plain.split("_")])
     if better:
         meaning += f". {'Lower' if better == 'low' else 'Higher'} is better"
     factor = 1.0
@@ -163,6 +171,7 @@ GROUPS = (
     "Times of jobs",
     "Cores and memory",
     "Memory in use",
+    "Power",
     "Failures",
     "Preemption",
     "Sizes of jobs",
@@ -174,6 +183,7 @@ GROUPS = (
 _OF = {
     "Tiers of memory": TIER_METRICS,
     "Memory in use": USE_METRICS,
+    "Power": POWER_METRICS,
     "Failures": FAILURE_METRICS,
     "Preemption": PREEMPTION_METRICS,
     "Sizes of jobs": SIZE_METRICS,
@@ -232,7 +242,7 @@ def comparison(settings: Sequence[Setting]) -> Comparison:
     extra = [f"used_{kind}" for kind in kinds]
     extra += [name for name, there in (("served", short_of), ("jobs_rejected", lost)) if there]
     known = {name for run in runs for name, value in run.metrics.items() if value is not None}
-    short = [name for name in (*SHORT, *extra) if name in names and (name in known or "deadlines" not in name)]
+    short = [name for name in (*SHORT, *extra) if name in names and (name in known or name not in OF_SOME)]
     names = [*short, *(name for name in names if name not in short)]
     groups_of = {name: group_of(name, kinds) for name in names}
     order = list(dict.fromkeys((*GROUPS[:5], *(f"{kind} devices" for kind in kinds), *GROUPS[5:])))

@@ -60,6 +60,7 @@ class Kept(NamedTuple):
     nodes: Nodes | None = None  # those of the cluster; ``None``: not known
     # reads one of the other tables of the run, ``jobs`` or ``placements``
     table: Callable[[str], pl.DataFrame] | None = None
+    colour: str = ""  # of its policy on the page; ``""``: none is said
 
 
 class Table(NamedTuple):
@@ -96,7 +97,7 @@ def rows_by_policy(
 
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#777777")
-"""Of policies, or of jobs."""
+"""Of lines that are no policies, or of jobs."""
 PIECES = 300
 """Pieces of time; what is drawn is the mean over each."""
 LEFT, WIDTH, HEIGHT, LINE = 60, 840, 120, 16
@@ -211,7 +212,7 @@ def use_tables(
             times, level = held_between(claims, claims["start_s"].to_numpy().min(), claims["end_s"].to_numpy().max())
             lines[name] = times, level[:-1]
     head = ("policy", "jobs", "held at most", *metrics, spent[0], "waited", "not served")
-    return (Table(title, f"{words} {WAITED}", head, rows, picture(lines, "held") if lines else ""),)
+    return (Table(title, f"{words} {WAITED}", head, rows, picture(lines, "held", runs) if lines else ""),)
 
 
 def usual_tables(runs: Sequence[Kept], name: str, metrics: Sequence[Metric]) -> tuple[Table, ...]:
@@ -237,18 +238,20 @@ def _waits(runs: Sequence[Kept], asked: str) -> tuple[str, str]:
     return seconds_text(waits) if isinstance(waits, float) else "–", f"{lost:,.0f}"
 
 
-def picture(lines: Mapping[str, tuple[Floats, Floats | Ints]], unit: str) -> str:
+def picture(lines: Mapping[str, tuple[Floats, Floats | Ints]], unit: str, runs: Iterable[Kept] = ()) -> str:
     """A line a policy over time, as SVG; at most as many policies as there are colours.
 
     ``lines``: policy → a step function: times (s), and the value from each until the next, one less; ``unit``: what the
-    values are of.
+    values are of; ``runs``: the colours of their policies are those of the page.
     """
+    colours = {run.policy: run.colour for run in runs if run.colour}
     drawn = {policy: _pieces(*steps) for policy, steps in lines.items()}
     begin = min(float(edges[0]) for edges, _ in drawn.values())
     end = max(float(edges[-1]) for edges, _ in drawn.values())
     most = max(float(values.max()) for _, values in drawn.values())
     scale, marks, low = (WIDTH / max(end - begin, 1e-9), HEIGHT / max(most, 1e-9)), [], LINE + HEIGHT
     for i, ((policy, (edges, values)), colour) in enumerate(zip(drawn.items(), COLOURS, strict=False)):
+        colour = colours.get(policy, colour)
         x, y = np.repeat(LEFT + (edges - begin) * scale[0], 2)[1:-1], np.repeat(low - values * scale[1], 2)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x.tolist(), y.tolist(), strict=True))
         words = escape(f"{policy}: {values.mean():,.2f} {unit} on average")
@@ -260,6 +263,7 @@ def picture(lines: Mapping[str, tuple[Floats, Floats | Ints]], unit: str) -> str
         )
     axes = (
         f'<path class="axis" fill="none" d="M{LEFT} {LINE}V{low}H{LEFT + WIDTH}"/>'
+        f'<text x="{LEFT}" y="{LINE - 4}">{escape(unit)}</text>'
         f'<text x="{LEFT - 6}" y="{LINE + 8}" text-anchor="end">{most:,.1f}</text>'
         f'<text x="{LEFT - 6}" y="{low}" text-anchor="end">0</text>'
         f'<text x="{LEFT}" y="{low + 14}">{seconds_text(begin)}</text>'

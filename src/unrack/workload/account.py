@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.resources.gpus.columns import GPUS, WHOLE
-from unrack.units import SECOND_US
+from unrack.units import DATES_S, SECOND_US
 from unrack.workload.formats.rules import RULES
 from unrack.workload.generate.memory import BAND_GB
 from unrack.workload.job import JobTable, Workload
@@ -21,8 +21,6 @@ MODELS = "gpu_models"
 _MOST_SHOWN = 8
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _QUANTILES = {"min": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
-_EPOCH_S = 600_000_000
-"""Submissions later than this are taken for seconds since 1970: 1989, before any log."""
 
 
 def describe(workload: Workload, *, nodes: int | None = None, cores: int | None = None) -> dict[str, Any]:
@@ -205,9 +203,9 @@ def _load(
 def local_clock(jobs: JobTable, header: Mapping[str, str]) -> tuple[pl.Series, str] | None:
     """Local dates of the submissions and the name of their clock; ``None`` where the log gives no dates."""
     start_s = _number(header, "UnixStartTime") or 0
-    if not len(jobs) or start_s + jobs.submit_us[0] / SECOND_US < _EPOCH_S:
+    if not len(jobs) or start_s + jobs.submit_us[0] / SECOND_US < DATES_S:
         return None
-    if jobs.submit_us[0] / SECOND_US > _EPOCH_S:
+    if jobs.submit_us[0] / SECOND_US > DATES_S:
         start_s = 0  # the submissions are dates themselves
     if start_s + jobs.submit_us[-1] / SECOND_US > 2**33:  # year 2242: not a date
         return None

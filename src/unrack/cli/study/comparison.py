@@ -117,31 +117,18 @@ def broken(text: str, width: int) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-OF_SOME = {
-    "missed_deadlines": "missed deadlines",
-    "bound_missed_deadlines": "bound",
-    "core_distance_over_least": "core hops ÷ least",
-    "core_pairs_apart": "pairs apart",
-    "slo_broken_local": "too little local",
-    "slo_broken_remote": "too remote",
-    "clusters_used_mean": "clusters in use",
-    "price_over_bound": "price ÷ bound",
-    "utility_mean": "GPU utility",
-    "used_gpus": "GPUs in use",
-}
-"""Shown first where runs have them: of jobs with deadlines or chosen cores, of tiers of memory, of GPUs."""
-SHOWN = {
-    "wait_s_mean": "mean wait",
-    "wait_s_p95": "p95 wait",
-    "bounded_slowdown_mean": "bounded slowdown",
-    "utilisation_cores": "cores in use",
-    "jobs_finished": "finished",
-    "jobs_rejected": "rejected",
-}
-"""Metrics of the table at the end, and their headings, without units."""
+OF_SOME = (
+    "missed_deadlines", "bound_missed_deadlines", "core_distance_over_least", "core_pairs_apart", "slo_broken_local",
+    "slo_broken_remote", "clusters_used_mean", "price_over_bound", "utility_mean", "used_gpus", "energy_kwh",
+)  # fmt: skip
+"""Shown first where runs have them: of jobs with deadlines or chosen cores, of tiers of memory, of GPUs, of power."""
+SHOWN = (
+    "wait_s_mean", "wait_s_p95", "bounded_slowdown_mean", "utilisation_cores", "jobs_finished", "jobs_rejected"
+)  # fmt: skip
+"""Metrics of the table at the end."""
 MOST_ROWS = 40
 """Longer tables are left to the report."""
-SAID = ("s", "min", "h", "d", "%")
+SAID = ("s", "min", "h", "d", "%", "kWh")
 """Units that headings name; the others are plain from the words."""
 WIDTH_OF_A_PIPE = 160
 """A pipe has no width."""
@@ -166,10 +153,10 @@ def show(directory: Path, elsewhere: str, bootstrap: float | None = None) -> Non
         typer.echo(f"{counted(len(study.runs), 'run')}: see {elsewhere}")
         return
     rows = [run.metrics for run in study.runs]
-    known = {name: words for name, words in OF_SOME.items() if any(row.get(name) is not None for row in rows)}
-    unserved = {"served": "served"} if any((row.get("served") or 0) < 1 for row in rows) else {}
-    titles = {**unserved, **known, **SHOWN}
-    columns = list(columns_of({name: [row.get(name) for row in rows] for name in titles}).values())
+    known = [name for name in OF_SOME if any(row.get(name) is not None for row in rows)]
+    unserved = ["served"] * any((row.get("served") or 0) < 1 for row in rows)
+    names = [*unserved, *known, *SHOWN]
+    columns = list(columns_of({name: [row.get(name) for row in rows] for name in names}).values())
     terminal, width = Console().is_terminal, width_or(WIDTH_OF_A_PIPE)
     marks = {"best": "[bold green]{}[/]" if terminal else "{} *", "among": "{} ≈", "": "{}"}
     places = [key for key in ("cluster", "workload") if len({getattr(setting, key) for setting in settings}) > 1]
@@ -181,9 +168,9 @@ def show(directory: Path, elsewhere: str, bootstrap: float | None = None) -> Non
         for policy, cells in cells_of(setting, columns, setting.runs).items():
             seeds = len(setting.runs[policy])
             some = f" ({seeds} of {counted(most, 'seed')})" if seeds < most else ""
-            names = [escape(str(name)) for name in (*where, policy)]
-            table.append(([*names[:-1], names[-1] + some], [marks[cell.mark].format(cell.text) for cell in cells]))
-    metrics = [Heading(titles[own.name], own.unit if own.unit in SAID else "") for own in columns]
+            told = [escape(str(name)) for name in (*where, policy)]
+            table.append(([*told[:-1], told[-1] + some], [marks[cell.mark].format(cell.text) for cell in cells]))
+    metrics = [Heading(own.label, own.unit if own.unit in SAID else "") for own in columns]
     labels = swept_labels(swept, study.table)
     found, left_out = drawn([*places, *(escape(labels[key]) for key in swept), "policy"], metrics, table, width)
     found.title = escape(str(study.table.get("question") or study.table.get("name") or ""))

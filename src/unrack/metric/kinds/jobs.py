@@ -10,11 +10,12 @@ from unrack.steps import areas_of, largest
 
 
 def served(jobs: pl.DataFrame) -> float | None:
-    """Core-time of the jobs that ran to their end over the core-time that all asked for, 0 to 1; ``None`` without jobs.
+    """Core-time of the jobs that did all their work over what all asked for, 0 to 1; ``None`` without jobs.
 
     The core-time of a job is tasks × cores of a task × work, what it asked for and not what it held: a larger lease, a
-    slower run or an attempt that was lost changes nothing. Jobs that were rejected, still wait or never ended count in
-    the denominator alone. Where no job asks for any core-time (no cores, or no work), jobs are counted instead.
+    slower run or an attempt that was lost changes nothing. Jobs that were rejected, still wait, never ended or were cut
+    at their limit with work left count in the denominator alone. Where no job asks for any core-time (no cores, or no
+    work), jobs are counted instead.
 
     Examples
     --------
@@ -24,7 +25,7 @@ def served(jobs: pl.DataFrame) -> float | None:
     """
     if jobs.height == 0:
         return None
-    done = (jobs["state"] == "finished").cast(pl.Float64)
+    done = (jobs["state"] == "finished").cast(pl.Float64) * (~jobs["cut"] if "cut" in jobs.columns else 1)
     asked = (jobs["tasks"] * jobs["cores_per_task"]).cast(pl.Float64) * jobs["work_s"].cast(pl.Float64)
     total = float(asked.sum())
     if total > 0:

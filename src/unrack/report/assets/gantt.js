@@ -114,5 +114,5 @@
     return known === jobs ? `The run is too large for a page: every job is here with its largest rectangle at least; ${left}.`
       : `The run is too large for a page: the ${count(known)} largest of its ${count(jobs)} jobs are here, with a rectangle each; ${left}. placements.parquet in the folder of the run has all.`;
   }
-  timeCanvas("gantt", { left: 52, word: "node", label: (run, node) => node, unpack: ganttRows.unpack, colours: ganttRows.colours, lane: (run, i) => run.first[i], draw, hit, tell, missing, note });
+  timeCanvas("gantt", { left: 52, word: "node", label: (run, node) => node, unpack: ganttRows.unpack, colours: ganttRows.colours, mode: ganttRows.mode, lane: (run, i) => run.first[i], draw, hit, tell, missing, note });
 })();

@@ -43,5 +43,8 @@ const ganttRows = (() => {
     return { palette: mode === "wait" ? WAIT_HUES : HUES, rows, labels };
   }
 
-  return { unpack, colours };
+  // The first that says something: by user or application where there are two of these, else by job.
+  const mode = (run) => ["user", "app"].find((one) => run[one + "s"].length > 1) || "job";
+
+  return { unpack, colours, mode };
 })();

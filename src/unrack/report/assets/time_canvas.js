@@ -4,6 +4,7 @@
 //   left, word      width of the margin (px); what the vertical axis is called
 //   unpack(info)    → a promise of a scene { info, lanes, tick, rows, ids, job, start, end, … }: rows in order of start
 //   colours(scene, mode) → { palette, labels: [[colour, words]], … }
+//   mode(scene)     → the colours to begin with (optional)
 //   label(scene, lane)   → the words beside a lane
 //   draw(at, scene, hues, found, pointed)   within the clipped plot; at = { pen, view, width, height, left, x, y, unit, colour }
 //   hit(scene, time, lane, slack)      → what lies there, or -1
@@ -198,6 +199,7 @@ const timeCanvas = (prefix, art) => {
     if (index !== Number(byId("run").value)) return; // another was chosen meanwhile
     // What was zoomed in on stays in view, to be compared; who saw a whole run sees the whole of the next.
     const whole = run && everything(), before = run && Object.keys(whole).some((edge) => whole[edge] !== view[edge]) ? view : null;
+    if (!run && art.mode) byId("colour").value = art.mode(next);
     run = next;
     pointed = null;
     paint(byId("colour").value);

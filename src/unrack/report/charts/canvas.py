@@ -22,7 +22,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Floats, Ints
-from unrack.plots.series import ended, lanes, thinned
+from unrack.plots.series import clock_start, ended, lanes, thinned
 from unrack.report.setting import RunFiles
 
 MOST_ROWS_A_PAGE, MOST_SHARES_A_PAGE = 1_000_000, 500_000
@@ -157,8 +157,8 @@ def gantt_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
         "kept_jobs": kept["job"].n_unique(),
         "all_jobs": len(jobs),
         "share": float(kept["area"].sum()) / total if total else 1.0,
-        "start": start,
-        "end": max(last_s, start + 1.0),
+        "start": (begin := start - clock_start(start)),
+        "end": begin + max(last_s - start, 1.0),
         "data": pack_placements(kept, jobs, start, np.maximum(run.hardware.cores, 1), unstarted(jobs, every)),
     }
 
@@ -237,8 +237,8 @@ def occupancy_data(run: RunFiles, title: str, budget: int) -> dict[str, Any]:
         "rows": len(every),
         "kept": len(kept),
         "share": float(chosen["area"].sum()) / total if total else 1.0,
-        "start": start,
-        "end": max(last, start + 1.0),
+        "start": (begin := start - clock_start(start)),
+        "end": begin + max(last - start, 1.0),
         "data": pack_shares(kept, run.frame("jobs", ("job", "app")), start),
     }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +12,22 @@ import polars as pl
 
 from unrack.facts import some
 from unrack.kernels.arrays import Floats
-from unrack.metric.estimate import estimate
-from unrack.plots.series import bin_edges, binned_integral, binned_mean, rising, rounded, six_digits, span_unit
+from unrack.metric.estimate import Estimate, estimate
+from unrack.plots.series import (
+    bin_edges,
+    binned_integral,
+    binned_mean,
+    clock_start,
+    rising,
+    rounded,
+    six_digits,
+    span_unit,
+)
 from unrack.report.answer import QUESTIONS
 from unrack.report.charts import spec as specs
 from unrack.report.charts.spec import BOUND, LEVEL, Spec, bar_spec, line_spec, mean_spec, number, series_of, whiskered
 from unrack.report.setting import RunFiles, Setting, interval, interval_words, missed_bound
-from unrack.report.table import SHORT, Column, column_of, share_text
+from unrack.report.table import SHORT, Column, column_of, columns_of, share_text
 
 MOST_SETTINGS = 8
 MOST_POLICIES = 12
@@ -61,7 +71,14 @@ def setting_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
     if setting.seeds > 1:
         charts = [{**chart, "note": f"{chart['note']} The first of {setting.seeds} seeds."} for chart in charts]
     charts.append(_by_size(several, policies))
-    return noted([chart for chart in charts if any(rows["x"] for rows in chart["series"])], setting)
+    return noted([chart for chart in charts if _says_something(chart)], setting)
+
+
+def _says_something(chart: Chart) -> bool:
+    """False without rows, and where no job ever waited: the queue is always empty, all waits are 0, slowdowns 1."""
+    flat = {"queue": ("y", 0.0), "wait": ("x", 0.0), "size": ("y", 1.0)}
+    column, least = flat.get(chart["id"], ("x", -math.inf))
+    return any(value is not None and value > least for rows in chart["series"] for value in rows[column] if rows["x"])
 
 
 def _finished(run: RunFiles) -> pl.DataFrame:
@@ -93,7 +110,7 @@ _OVER_TIME = (
           "cores_online"),
     Lines("memory", "Memory in use over time", {"title": "share of memory", **SHARE},
           pl.col("memory_mb_held") / pl.col("installed")),
-    Lines("queue", "Queue length over time", {"title": "jobs waiting", "axis": {"format": "~s"}, "tip": ",.3~f"},
+    Lines("queue", "Queue length over time", {"title": "jobs waiting", "axis": {"format": ",.3~r"}, "tip": ",.3~f"},
           "queued_jobs"),
 )  # fmt: skip
 
@@ -161,8 +178,8 @@ def time_chart(
     ``y``: what is special about the vertical channel; ``series``: policy → its mean in each bin, float64[bins], NaN: a
     gap; ``edges``: float64[bins + 1], s; ``less``: those that served less than others.
     """
-    x, size = span_axis(edges)
-    starts = rounded(edges[:-1] / size, 5)
+    x, at = span_axis(edges)
+    starts = at(edges[:-1])
     channel = {"field": "y", "type": "quantitative", **y}
     note = f"Means over {len(starts)} equal spans of time, weighted by time."
     rows = [{"policy": p, "x": starts, "y": rounded(values)} for p, values in series.items()]
@@ -174,12 +191,14 @@ def time_chart(
     return {"id": name, "title": title, "note": note, "series": rows, "spec": spec}
 
 
-def span_axis(edges: Floats) -> tuple[dict[str, Any], int]:
-    """A channel ``x`` for times between these (s), and the seconds in the unit that it counts in."""
+def span_axis(edges: Floats) -> tuple[dict[str, Any], Callable[[Floats], list[float | None]]]:
+    """A channel ``x`` for times between these (s), and what gives the places of times on it."""
     unit, size = span_unit(float(edges[-1] - edges[0]))
-    domain = [float(f"{edges[0] / size:.5g}"), float(edges[-1] / size)]
+    begin = clock_start(float(edges[0]))
+    domain = [float(f"{(edges[0] - begin) / size:.5g}"), float((edges[-1] - begin) / size)]
     scale = {"nice": False, "zero": False, "domain": domain}
-    return specs.number("x", f"{unit} since the start of the log", scale=scale), size
+    title = f"{unit} since the start of the log"
+    return specs.number("x", title, scale=scale), lambda times: rounded((times - begin) / size, 5)
 
 
 def ratio(times: Floats, held: Floats, online: Floats, edges: Floats) -> Floats:
@@ -264,7 +283,7 @@ def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
         column = column_of(question.metric, [value.mean for value in values.values()])
         series: list[dict[str, Any]] = []
         for policy, value in values.items():
-            x, low, high = interval(value, min(value.mean, 0.0), column.factor)
+            x, low, high = interval_ends(value, column)
             text = column.text(value.mean, value.half if value.count > 1 else None)
             less = int(policy in setting.served_less)
             series.append({"policy": policy, "x": [x], "low": [low], "high": [high], "less": [less], "text": [text]})
@@ -277,6 +296,12 @@ def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
             "note": f"Bars: {setting.intervals}.", "spec": mean_spec(list(values), policies, axis, is_wide),
         })  # fmt: skip
     return noted(charts, setting)
+
+
+def interval_ends(value: Estimate, column: Column) -> tuple[float, float, float]:
+    """The mean and its interval, in the unit of the column, without what a share or a slowdown cannot be."""
+    least, most = float("slowdown" in column.name), 1.0 if column.unit == "%" else math.inf
+    return interval(value, min(value.mean, least), column.factor, max(value.mean, most))
 
 
 def sweeps(settings: Sequence[Setting], policies: Sequence[str]) -> list[Sweep]:
@@ -310,8 +335,8 @@ def _sweep(key: str, note: str, settings: Sequence[Setting], policies: Sequence[
     questions = {question.metric: question.words.capitalize() for question in QUESTIONS}
     first = [name for name in (*questions, *SHORT) if name in names]
     metrics = []
-    for name in dict.fromkeys([*first, *names]):
-        column = column_of(name, [run.metrics.get(name) for run in runs])
+    columns = columns_of({name: [run.metrics.get(name) for run in runs] for name in [*first, *names]})
+    for name, column in columns.items():
         series = [_series(policy, column, settings, places) for policy in policies]
         series = [rows for rows in series if rows["x"]]
         if not series or name in NOT_DRAWN:
@@ -355,9 +380,8 @@ def _series(policy: str, column: Column, settings: Sequence[Setting], places: Se
     rows = []
     for place, setting in zip(places, settings, strict=True):
         value = setting.value(policy, column.name) if policy in setting.runs else None
-        if value is not None:  # metrics below 0 are rare, and then their means are
-            ends = interval(value, min(value.mean, 0.0), column.factor)
-            rows.append((place, *ends, int(policy in setting.served_less)))
+        if value is not None:
+            rows.append((place, *interval_ends(value, column), int(policy in setting.served_less)))
     return series_of(policy, _COLUMNS, rows)
 
 

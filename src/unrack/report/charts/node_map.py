@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from unrack.kernels.arrays import Floats, Ints
+from unrack.plots.series import clock_start, span_unit
 from unrack.report.charts.canvas import packed
 from unrack.report.charts.chart import span_axis
 from unrack.report.charts.spec import Spec, framed, number, told
@@ -200,14 +201,13 @@ def held_map(
     ``rows``: as of :func:`lent_over_time`; ``installed``: int64[nodes], MB, 0: not counted; ``edges``: float64[columns
     + 1], spans of time of equal length, s; ``more``: further keys of the chart, ``id``, ``title`` and ``shares``.
     """
-    nodes, (x, size) = len(installed), span_axis(edges)
-    bounds = node_bounds(nodes, ROWS, bands)
+    nodes, (x, _), (unit, size) = len(installed), span_axis(edges), span_unit(float(edges[-1] - edges[0]))
+    spans, bounds = (edges - clock_start(float(edges[0]))) / size, node_bounds(nodes, ROWS, bands)
     grouped = f" A row is up to {np.diff(bounds).max():,} {words.nodes}." if nodes > ROWS else ""
     dashed = f" Dashed: {words.bands}." if bands else ""
-    unit = str(x["title"]).split()[0]
     return {
         **more, "wide": True, "series": [], "note": f"{note}{grouped}{dashed}",
-        "map": cell_map(lent_over_time(rows, bounds, edges), bounds, installed, bands, edges / size, unit),
+        "map": cell_map(lent_over_time(rows, bounds, edges), bounds, installed, bands, spans, unit),
         "spec": _cells({**x, "axis": {"grid": False}}, nodes, bands, False, words.colour, words.tips, words.of),
     }  # fmt: skip
 

@@ -17,14 +17,14 @@ import polars as pl
 from unrack.errors import InputError
 from unrack.extras import extra
 from unrack.plots.accessor import gantt
-from unrack.plots.series import ended, span_unit
+from unrack.plots.series import clock_start, ended, span_unit
 from unrack.report.charts.canvas import MOST_RUNS
 from unrack.report.charts.chart import Sweep
 from unrack.report.figures.style import PAGE_MM, PT_A_MM, Style, styled
 from unrack.report.sections.contents import SECTIONS, Contents, contents_of
 from unrack.report.sections.pool_counts import has_pools
 from unrack.report.sections.section import first_runs
-from unrack.report.setting import RunFiles, read_finished
+from unrack.report.setting import RunFiles, read_finished, told_apart
 from unrack.steps import levels, spans
 from unrack.study.results.record import believed, write_whole
 
@@ -178,14 +178,9 @@ def _short(title: str, found: Contents) -> str:
     """What tells a setting, or a run of it, from the others: what all have in common is left out of file names."""
     if len(found.shown) == 1:
         return title.replace(found.shown[0].title, "")
-    for setting in found.shown:
-        parts = [
-            setting.workload if len({own.workload for own in found.shown}) > 1 else "",
-            setting.cluster if len({own.cluster for own in found.shown}) > 1 else "",
-            *(f"{setting.label(key)} {value}" for key, value in setting.parameters.items()),
-        ]
+    for setting, words in zip(found.shown, told_apart(found.shown), strict=True):
         if title.endswith(setting.title):
-            return title.removesuffix(setting.title) + " ".join(part for part in parts if part)
+            return title.removesuffix(setting.title) + words
     return title
 
 
@@ -246,7 +241,7 @@ def occupancy_chart(run: RunFiles) -> tuple[dict[str, Any], str] | None:
     shares, first, last = ended(run.frame("shares", ("start_s", "end_s", "devices", "composition")))
     if not len(shares):
         return None
-    unit, size = span_unit(last - first)
+    (unit, size), begin = span_unit(last - first), clock_start(first)
     own = shares.unique("composition", keep="first")
     held_by = dict(zip(own["composition"].to_list(), own["devices"].to_list(), strict=True))
     life, when, level = levels(shares["composition"].cast(pl.Int64).to_numpy(), *spans(shares))
@@ -263,7 +258,7 @@ def occupancy_chart(run: RunFiles) -> tuple[dict[str, Any], str] | None:
         words += f" The longest bars: {100 * kept / total:.3g} % of the device-time."
     names = [*map(str, range(1, MOST_SHARED)), f"{MOST_SHARED} or more"]
     rows = [
-        {"x": round(low / size, 6), "x2": round(high / size, 6), "y": device, "y2": device + 1,
+        {"x": round((low - begin) / size, 6), "x2": round((high - begin) / size, 6), "y": device, "y2": device + 1,
          "part": names[min(count, MOST_SHARED) - 1]}
         for low, high, count, devices in sorted(bars, key=lambda bar: bar[0]) for device in devices
     ]  # fmt: skip

@@ -141,10 +141,10 @@ def _parts_over_time(run: RunFiles, edges: Floats) -> list[Chart]:
         return []
     lent = usage["memory_mb_lent"] if "memory_mb_lent" in usage.columns else pl.zeros(len(usage), eager=True)
     times, held, far = (own.cast(pl.Float64).to_numpy() for own in (usage["time_s"], usage["memory_mb_held"], lent))
-    x, size = span_axis(edges)
+    x, at = span_axis(edges)
     total = run.total_mb
     unit = float(total) if total else 1024.0
-    starts = rounded(edges[:-1] / size, 5)
+    starts = at(edges[:-1])
     amounts = [np.nan_to_num(binned_mean(times, values, edges)) / unit for values in (held - far, far)]
     series = {"policy": "", "x": [*starts, *starts], "y": rounded(np.concatenate(amounts)),
               "part": ["local"] * len(starts) + ["remote"] * len(starts)}  # fmt: skip

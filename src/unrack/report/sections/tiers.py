@@ -218,8 +218,8 @@ def colours_of(tiers: Sequence[str]) -> dict[str, str]:
 def _over_time(own: TierRun, edges: Floats) -> list[Chart]:
     if len(own.steps) < 2:
         return []
-    x, size = span_axis(edges)
-    starts, series = rounded(edges[:-1] / size, 5), []
+    x, at = span_axis(edges)
+    starts, series = at(edges[:-1]), []
     times = own.steps["time_s"].to_numpy()
     for name, installed in own.installed.items():
         for kind in KINDS if installed else ():

@@ -199,10 +199,10 @@ def use_over_time(
     times = memory["time_s"].cast(pl.Float64).to_numpy()
     times = np.append(times, max(float(times[-1]), span[1] if span else 0.0))
     amounts = {name: np.append(memory[f"{name}_mb"].cast(pl.Float64).to_numpy(), 0.0) for name in (ASKED, HELD, USED)}
-    x, size = span_axis(edges)
+    x, at = span_axis(edges)
     most = max([total_mb or 0, *(float(values.max()) for values in amounts.values())])
     unit, words = (_TB, "TB") if most >= 4 * _TB else (_GB, "GB")
-    series = {"policy": "", "x": rounded(edges[:-1] / size, 5)} | {
+    series = {"policy": "", "x": at(edges[:-1])} | {
         name: rounded(largest_in(times, values, edges) / unit) for name, values in amounts.items()
     }
     note = f"The largest amounts in each of {len(edges) - 1} equal spans of time. Pale: held and not used."
@@ -210,7 +210,7 @@ def use_over_time(
         note += f" Triangles: {stops.height:,} stops for lack of memory."
     total = None if total_mb is None else total_mb / unit
     return [{"id": "use over time", "title": "Memory asked, held and used over time", "note": note, "wide": True,
-             "series": [series], "spec": use_spec(x, words, total, stop_marks(stops, edges, size))}]  # fmt: skip
+             "series": [series], "spec": use_spec(x, words, total, stop_marks(stops, edges, at))}]  # fmt: skip
 
 
 def use_spec(x: Spec, unit: str, installed: float | None, stops: Sequence[Mapping[str, object]]) -> Spec:
@@ -288,7 +288,7 @@ def largest_in(times: Floats, values: Floats, edges: Floats) -> Floats:
     return found
 
 
-def stop_marks(stops: pl.DataFrame, edges: Floats, size: float) -> list[Chart]:
+def stop_marks(stops: pl.DataFrame, edges: Floats, at: Callable[[Floats], list[float | None]]) -> list[Chart]:
     """A mark for every span of time with stops: where (``x``, at the first of them), how many, and of which jobs."""
     times = stops["time_s"].to_numpy()
     jobs = stops["job"].cast(str).to_list()
@@ -296,7 +296,7 @@ def stop_marks(stops: pl.DataFrame, edges: Floats, size: float) -> list[Chart]:
     marks = list[Chart]()
     for first, count in zip(*np.unique(span, return_index=True, return_counts=True)[1:], strict=True):
         named = some(jobs[first : first + count], 3)
-        marks.append({"x": rounded(times[first : first + 1] / size, 5)[0], "stops": int(count), "jobs": named})
+        marks.append({"x": at(times[first : first + 1])[0], "stops": int(count), "jobs": named})
     return marks
 
 

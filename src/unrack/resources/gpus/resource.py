@@ -42,7 +42,7 @@ FRAGMENTATION = (
     f"of a policy, drawn as means over {PIECES} equal pieces of its time."
 )
 MOST_PICTURES = 4
-LANES = f"At most {MOST_LANES} GPUs and {MOST_BARS} pieces are drawn; point at one for its job."
+LANES = f"At most {MOST_LANES} GPUs and {MOST_BARS:,} pieces are drawn; point at one for its job."
 WORDS = (
     "In use: the share of GPU-hours that jobs held. Utility: the mean over starts on whole GPUs; t is what "
     "communication costs over the least possible, I what neighbours leave of the speed, w the share of the machine's "
@@ -67,7 +67,7 @@ def _fragmentation(runs: Sequence[Kept]) -> Iterator[Table]:
             if steps := fragmentation_steps(fleet, run.claims, jobs, placed, begin, end):
                 lines[policy] = steps
     if lines:
-        yield Table("Fragmentation over time", FRAGMENTATION, (), (), picture(lines, "GPUs"))
+        yield Table("Fragmentation over time", FRAGMENTATION, (), (), picture(lines, "GPUs", runs))
 
 
 def _pictures(runs: Sequence[Kept]) -> Iterator[Table]:
@@ -125,7 +125,7 @@ def lanes(claims: pl.DataFrame, written: dict[str, Any]) -> str:
         elif socket != last[1]:
             y += 3
         top[node, gpu] = y
-        marks.append(f'<text x="{LANES_LEFT - 30}" y="{y + 9}" opacity=".6">GPU{gpu}</text>')
+        marks.append(f'<text x="{LANES_LEFT - 36}" y="{y + 9}" opacity=".6">GPU{gpu}</text>')
         marks.append(f'<rect class="lane" x="{LANES_LEFT}" y="{y}" width="{LANES_WIDTH}" height="{LANE - 1}"/>')
         y, last = y + LANE, (node, socket)
     end = max(float(parts.select(pl.col("end_s").max()).item()), 1e-9)

@@ -252,7 +252,7 @@ class PowerResource(UsualResource):
         if (cap := told[0].written.get("cap")) is not None:
             ends = np.array([min(times[0] for times, _ in lines.values()), max(t[-1] for t, _ in lines.values())])
             lines["cap"] = ends, np.array([cap / 1000])
-        return (Table("Power over time", WORDS, HEAD, rows_by_policy(told, _row), picture(lines, "kW")),)
+        return (Table("Power over time", WORDS, HEAD, rows_by_policy(told, _row), picture(lines, "kW", told)),)
 
 
 def _row(policy: str, runs: Sequence[Kept]) -> tuple[str, ...]:

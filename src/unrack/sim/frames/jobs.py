@@ -85,6 +85,7 @@ def jobs_frame(
         if "state" in jobs.extra.columns and STATE_KEPT not in jobs.extra.columns:
             more = [*more, jobs.extra["state"].alias(STATE_KEPT)]
     late = ~finished | (end > jobs.deadline_us)
+    late[list(log.cut)] = True
     bounded = np.maximum(1.0, response / np.maximum(run, BOUND_US))
     users = pl.Series([*jobs.user_names, None], dtype=pl.String)
     apps = pl.Series([*jobs.app_names, None], dtype=pl.String)

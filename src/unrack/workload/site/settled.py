@@ -195,7 +195,8 @@ def idle(site: Site, jobs: JobTable) -> str:
         file.accounts and ("account" in said or jobs.user_names),
         ("site", QUANTITIES[0]) in jobs.devices,
     )
-    return "" if any(rules) else "no job names a partition, a feature, an account or a quality of service of it"
+    over = "" if file.over_time is None else ", and none runs beyond its limit by more than over_time"
+    return "" if any(rules) else f"no job names a partition, a feature, an account or a quality of service of it{over}"
 
 
 def unused(site: Site, jobs: JobTable) -> Iterator[tuple[str, str]]:
