@@ -13,7 +13,7 @@ import numpy as np
 from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.core.admission import Admission, check, check_asks
-from unrack.core.answers import Provisions, carry_out, counting, exchanges, parted, struck, wanted_us
+from unrack.core.answers import Provisions, change, counting, exchanges, parted, struck, wanted_us
 from unrack.errors import InputError, PolicyError, RefusedError
 from unrack.events import (
     Adopted,
@@ -168,9 +168,7 @@ class Core:
             return self._fail(event, now)
         if isinstance(event, Stuck):
             why = Reason(Code.OUT_OF_MEMORY, "MB: all that run wait for each other")
-            stopped: list[Decision] = [Requeue(event.jobs[0], why)]
-            self.commit(stopped, now)
-            return self._memory.reserved(stopped)
+            return self._memory.stop([Requeue(event.jobs[0], why)], now)
         if isinstance(event, Repaired):
             for node in event.nodes:
                 state.resume(node)
@@ -183,11 +181,9 @@ class Core:
         if isinstance(event, Adopted):
             self._adopt(event, now)
         elif isinstance(event, Started):
-            state.rebook(event.job, now + self.booked_us(event.job))
+            state.rebook(event.job, now + state.expected_us[event.job])
         elif isinstance(event, StartFailed):
-            stopped: list[Decision] = [Requeue(event.job, event.reason)]
-            self.commit(stopped, now)
-            return self._memory.reserved(stopped)
+            return self._memory.stop([Requeue(event.job, event.reason)], now)
         elif isinstance(event, Withdrawn):
             if state.condition(event.job) == RUNNING:
                 state.release(event.job, now, noted=False)
@@ -327,20 +323,34 @@ class Core:
         """Do all that a plan says, in order; if one decision is refused, nothing was done."""
         if len(decisions) < 2:
             for decision in decisions:
-                carry_out(self.state, decision, now, self.policy)
+                self.carry_out(decision, now)
         elif (leases := exchanges(self.state, decisions)) is not None:
             self.state.exchange(leases, below=True)
         else:
             with all_or_nothing(self.state):
                 first, many = parted(decisions)
                 for decision in first:
-                    carry_out(self.state, decision, now, self.policy)
+                    self.carry_out(decision, now)
                 if many and not self.state.start_many([start.lease for start in many], now):
                     for decision in many:
-                        carry_out(self.state, decision, now, self.policy)
+                        self.carry_out(decision, now)
         for decision in decisions:
             if type(decision) is Reject:
                 self.reasons[decision.job] = decision.reason
+
+    def carry_out(self, decision: Decision, now: int) -> None:
+        """Do what one decision says. A RefusedError if it contradicts the state; nothing has changed."""
+        state = self.state
+        if type(decision) is not Start:
+            change(state, decision, now, self.policy)
+            return
+        job = decision.lease.job
+        # of a number that no job has the state says so
+        expected_us = state.expected_us[job] if 0 <= job < state.jobs else 0
+        limited = 0 < decision.limit_us < expected_us
+        state.start(decision.lease, decision.limit_us if limited else expected_us, now)
+        if limited:
+            state.limit(job, decision.limit_us)
 
     def begin_anew(self) -> None:
         """Let the policy make its memory again, from the jobs that run and wait now."""
@@ -349,10 +359,6 @@ class Core:
     def refused(self) -> Bools:
         """bool[jobs]: of the rows of its table, which are rejected when they are submitted."""
         return self._admission.all_never()
-
-    def booked_us(self, job: int) -> int:
-        """How long a job is expected to run when nothing slows it down, as the policy was told, µs."""
-        return self.state.expected_us[job]
 
     def expects_end(self, job: int, now: int) -> bool:
         """Whether the policy expects a running job to end right now; asked of policies that learn run times."""

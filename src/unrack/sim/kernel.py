@@ -303,7 +303,7 @@ class Kernel:
         """Plan the end of a running job."""
         rank = FINISH
         if self.ties == Ties.SUBMIT_FIRST:
-            expected_us = self.expected_us(job) if job in self.standing else self.core.booked_us(job)
+            expected_us = self.expected_us(job) if job in self.standing else self.core.state.expected_us[job]
             booked = self.core.learns or time == self.running[job][0] + expected_us
             rank = BOOKED if booked and time > now else LATE_FINISH
         self.push(time, rank, job, self.version[job])

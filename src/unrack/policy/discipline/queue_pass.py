@@ -11,8 +11,7 @@ from unrack.jit import plain
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown
 from unrack.ledger.jobs import QUEUED
-from unrack.ledger.lease import Lease
-from unrack.ledger.memory_use import from_rows
+from unrack.ledger.lease import Lease, from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline import walk
 from unrack.policy.discipline.heads_kernel import PassRule, has_none
@@ -84,7 +83,7 @@ class Passes(Reserved):
             if count >= 0 or (count == CHOOSE and step and far[walk.COUNT] > 0):
                 break
             if count == CHOOSE:
-                asked = asked or PassChoices(self, made or choices(now, False), rule, step)
+                asked = asked or PassChoices(self, made or self.choices(view, now, choices), rule, step)
                 asked.answer()
             else:
                 self.replace(**more_room(self.columns, len(order), running))

@@ -217,6 +217,8 @@ class LentMemory:
         return ANY if view.lendable is None else view.lendable - (room.lent - view.lent)
 
     def _aware(self, view: View, notes: Lenders) -> Any:
+        if view.contention is None:
+            return None
         return notes.scratch.aware(view, RULES[self.rule] == LendingRule.AWARE)
 
     def kind(self, view: View, job: int) -> object:

@@ -19,11 +19,13 @@ import numpy as np
 from unrack.ledger.lease import NODES, Lease, Share, in_runs, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.policy.discipline.walk import REFUSED
-from unrack.policy.gpus.rule import GpuRule, asks_devices
+from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.alone import Alone
 from unrack.policy.placement.claiming import (
     NONE,
     Claiming,
+    Taking,
+    asks_devices,
     claiming,
     found_together,
     kind_together,
@@ -44,8 +46,7 @@ from unrack.policy.placement.lent_memory import (
     room_on,
 )  # fmt: skip
 from unrack.policy.pools.place_kernel import NO_CORES, RANDOM_FIT, close_unserved
-from unrack.policy.pools.pool_notes import PoolNotes
-from unrack.policy.pools.pool_placement import NAMES, RULES, Taking
+from unrack.policy.pools.pool_placement import BY_LOAD, NAMES, RULES, PoolNotes
 from unrack.policy.pools.pool_policy import Lookahead, Pooled, Urgency
 from unrack.policy.tiers.cluster_kernel import Clusters, server_asks
 from unrack.reasons import Code, Reason
@@ -294,7 +295,8 @@ class Mixed:
         pools = notes.pools
         if isinstance(pools, Urgency):
             pools.count(view)
-        pools.rule = self.pooled.rule_now(view, pools)
+        if self.pooled.rule == BY_LOAD:
+            pools.rule = self.pooled.rule_now(view, pools)
         return pools
 
     def _room(self, view: View, notes: MixedNotes, claims: Claiming | None) -> Room:
@@ -377,9 +379,11 @@ class Mixed:
         for held in range(spot.tasks):
             if room.cores[spot.node] < 0:
                 return held
-            free = np.full(room.free.shape, -1, np.int64)
-            free[:, spot.node] = room.free[0, spot.node], NEVER_US
-            node, shares = taking.spot(sealed(free)) if taking.draws else (spot.node, ())
+            node, shares = spot.node, tuple[Share, ...]()
+            if taking.draws:
+                free = np.full(room.free.shape, -1, np.int64)
+                free[:, node] = room.free[0, node], NEVER_US
+                node, shares = taking.spot(sealed(free))
             if node < 0:
                 return held
             taking.hold(node, shares)

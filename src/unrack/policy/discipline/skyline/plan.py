@@ -9,8 +9,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown, grown_rows
-from unrack.ledger.lease import CORES, LENDER, NODES, Lease
-from unrack.ledger.memory_use import as_rows, from_rows
+from unrack.ledger.lease import CORES, LENDER, NODES, Lease, as_rows, from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.queue_pass import Chooser
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen

@@ -16,8 +16,7 @@ from unrack.ledger.columns import CPU, grown, grown_rows
 from unrack.ledger.jobs import FINISHED, REJECTED, Promise, PromisedRows, Promises
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
-from unrack.ledger.lease import Lease
-from unrack.ledger.memory_use import as_rows
+from unrack.ledger.lease import Lease, as_rows
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
     KEPT,
