@@ -163,7 +163,9 @@ class Taking:
 
     def spot(self, free: Ints) -> tuple[int, tuple[Share, ...]]:
         """As of :meth:`unrack.policy.pools.pool_placement.PoolPlacement.spot`, on what is left of devices."""
-        return self._made.spot(self._view, *self._how, self.columns, free, self.claims)
+        found: tuple[int, tuple[Share, ...]]
+        found = self._made.spot(self._view, *self._how, self.columns, free, self.claims)
+        return found
 
     def hold(self, node: int, shares: tuple[Share, ...]) -> None:
         """A task has a place, and its devices."""

@@ -47,6 +47,7 @@ from unrack.policy.discipline.skyline.columns import (
     START,
     STEP,
     STEPS,
+    Grain,
     PlanRound,
     more_room,
     room_for_reserved,
@@ -76,7 +77,8 @@ class Plan(Grouped):
     def round(self, view: View, jobs: Ints, now: int, what: PlanRound, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those with a reservation for now."""
         self.look(view)
-        jobs = self.regroup(view, jobs)
+        if self.rule.grain != Grain.NODES:
+            jobs = self.regroup(view, jobs)
         return self._round(view, jobs, now, view.running_count, what, choices)
 
     def completed(self, starts: list[Start], now: int, choices: Chooser) -> list[Start]:

@@ -16,7 +16,8 @@ from unrack.ledger.columns import CPU, grown, grown_rows
 from unrack.ledger.jobs import FINISHED, REJECTED, Promise, PromisedRows, Promises
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
-from unrack.ledger.lease import Lease, as_rows
+from unrack.ledger.lease import Lease, as_rows, from_rows
+from unrack.policy.contract import Start
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
     KEPT,
@@ -368,3 +369,21 @@ class Reserved:
         if all(getattr(self.columns, name) is column for name, column in columns.items()):
             return
         self.columns = self.columns._replace(**columns)
+
+    def lease(self, s: int) -> Lease:
+        """What the job holds that is number ``s`` among those that start, but for devices."""
+        c = self.columns
+        job, row, end, claim, claim_end = c.started[:5, s].tolist()
+        claims = c.new_claims[claim:claim_end]
+        claims = claims[claims[:, 0].argsort()] if c.kept_of[job] else claims
+        return from_rows(job, c.out[row:end], claims, self.places)
+
+    def counted(self, count: int) -> list[Start]:
+        """Starts of those on places that were not chosen."""
+        if count == 0:
+            return []
+        if len(self.columns.slot):
+            return [Start(self.lease(s)) for s in range(count)]
+        c = self.columns
+        jobs, first, end = c.started[:3, :count].tolist()
+        return [Start(Lease(jobs[i], c.out[first[i] : end[i]].copy())) for i in range(count)]
