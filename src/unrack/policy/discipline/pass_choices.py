@@ -136,7 +136,7 @@ class PassChoices:
         else:
             chosen = made.find_now(job)
         if chosen is None:
-            limited = made.limited(job)
+            limited = c.aside[1] > 0 and made.limited(job)  # of places the last are limits, if any are
             walk[FOUND] = ASIDE if limited else -1
             if not closed:
                 why = (LIMITED, 0) if limited else made.placement.refusal(made.notes, job)

@@ -26,9 +26,9 @@ from unrack.policy.placement.claiming import (
     ways,
     why_not_together,
 )
-from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.contract import MemoryRule, MixedNotes
 from unrack.policy.placement.lent_memory import FITS, LentMemory, LocalMemory
-from unrack.policy.placement.mixed import Mixed, MixedNotes
+from unrack.policy.placement.mixed import Mixed
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
 from unrack.view import View

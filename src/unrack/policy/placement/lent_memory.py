@@ -86,7 +86,7 @@ class LocalMemory:
 def shown(room: Room) -> tuple[Ints, Ints]:
     """Free and installed amounts as the kernels take them: nodes that take no task have nothing."""
     closed = room.cores < 0
-    free = np.stack([np.where(closed, 0, room.cores), np.where(closed, 0, room.free[1])])
+    free = np.concatenate([np.where(closed, 0, room.cores), np.where(closed, 0, room.free[1])]).reshape(2, -1)
     return sealed(free), sealed(np.where(closed, 0, np.maximum(free, 1)))
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from unrack.policy.placement.claiming import (
     ways,
     why_not_together,
 )  # fmt: skip
-from unrack.policy.placement.contract import MemoryRule, Room, Spot
+from unrack.policy.placement.contract import MemoryRule, MixedNotes, Room, Spot
 from unrack.policy.placement.lent_memory import (
     FITS,
     OF_DEVICES,
@@ -50,19 +49,10 @@ from unrack.policy.pools.pool_placement import BY_LOAD, NAMES, RULES, PoolNotes
 from unrack.policy.pools.pool_policy import Lookahead, Pooled, Urgency
 from unrack.policy.tiers.cluster_kernel import Clusters, server_asks
 from unrack.reasons import Code, Reason
-from unrack.sealed import sealed
+from unrack.sealed import shown
 from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
-
-
-@dataclass(slots=True)
-class MixedNotes:
-    """What a mixed placement remembers: of the rules for pools, for memory and for GPUs."""
-
-    pools: PoolNotes
-    memory: Any
-    gpus: Any = None
 
 
 @dataclass(frozen=True)
@@ -112,8 +102,9 @@ class Mixed:
             found = self.pooled.find(view, pools, job, pools.rule, now)
             pools.refused = found if isinstance(found, int) else 0
             return None if isinstance(found, int) else found
+        pools.late = False
         lease = self._find(view, notes, job, now)
-        if lease is None and view.running_count == 0 and view.deadline_us[job] >= 0:
+        if lease is None and pools.late and view.running_count == 0 and view.deadline_us[job] >= 0:
             pools.patient = job  # it would wait forever for a place where it is not late
             lease = self._find(view, notes, job, now)
             pools.patient = -1
@@ -206,7 +197,7 @@ class Mixed:
             if tasks[job] == 1:
                 room = self._room(view, notes, claiming(view, job))
                 for mb in self.memory.offers(view, notes.memory, job, room):
-                    free = sealed(np.stack([room.cores, mb]))
+                    free = shown(np.concatenate([room.cores, mb]).reshape(2, -1))
                     first = min(first, pooled.opens_us(view, pools, np.array([job]), pools.rule, now, free))
             else:
                 for moment in sorted(set(pooled.gang_moments(view, pools, job, now))):
@@ -245,7 +236,7 @@ class Mixed:
             what = "on whole idle nodes" if self.whole else f"of {cores} cores"
             return Reason(Code.NO_ROOM, f"places for tasks {what}", tasks, places)
         if asks_devices(view, job):
-            free = sealed(np.stack([room.cores, np.full(len(room.cores), NEVER_US)]))
+            free = shown(np.stack([room.cores, np.full(len(room.cores), NEVER_US)]))
             reason = self.pooled.why(view, pools, job, now, free)
             if reason.code != Code.NOT_YET:
                 return reason
@@ -359,7 +350,7 @@ class Mixed:
             close_unserved(taking.columns.kernel, job, notes.pools.rule, room.cores, notes.pools.answer)
         elif taking.draws:
             offers = self.memory.offers(view, notes.memory, job, room)
-            nodes = (taking.spot(sealed(np.stack([room.cores, mb])))[0] for mb in offers)
+            nodes = (taking.spot(shown(np.concatenate([room.cores, mb]).reshape(2, -1)))[0] for mb in offers)
             if (node := next((one for one in nodes if one >= 0), -1)) < 0:
                 return None
             room, left = on_one_node(room, node), 1
@@ -383,7 +374,7 @@ class Mixed:
             if taking.draws:
                 free = np.full(room.free.shape, -1, np.int64)
                 free[:, node] = room.free[0, node], NEVER_US
-                node, shares = taking.spot(sealed(free))
+                node, shares = taking.spot(shown(free))
             if node < 0:
                 return held
             taking.hold(node, shares)

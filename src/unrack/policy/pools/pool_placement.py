@@ -63,6 +63,7 @@ class PoolNotes:
     rule: int = 0  # the one that is in force
     refused: int = 0  # why the job that was asked about last has no place; 0: that is not known
     patient: int = -1  # a job with an own deadline that does not count just now; -1: none
+    late: bool = False  # whether an own deadline may have kept the job that was asked about last from a place
 
     def shape(self, view: View, job: int) -> int:
         """The shape of a job: known, or noted now."""
@@ -226,10 +227,12 @@ class PoolPlacement:
         if job == memory.patient:
             deadline_us = np.where(np.arange(len(deadline_us)) == job, -1, deadline_us)
             deadline_us.flags.writeable = False  # as that of the view: one kernel for both
-        return place(
+        node = place(
             columns.kernel, state.asks, free, state.total, deadline_us, job, rule, now, draw, draw2, memory.answer,
             memory.authors,
         )  # fmt: skip
+        memory.late = memory.late or memory.authors or bool(memory.answer.earliest[0] < NEVER_US)
+        return node
 
     def spot(
         self, view: View, memory: PoolNotes, job: int, rule: int, now: int, columns: DeviceColumns, free: Ints,

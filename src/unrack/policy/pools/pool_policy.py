@@ -170,6 +170,7 @@ class Lookahead(Pooled):
         assert isinstance(memory, Urgency)
         state = view.columns
         late, alone, ahead = memory.latest(view, job) < now, view.running_count == 0, self.ahead(memory)
+        memory.late = True
         return cheapest(
             columns.kernel, state.asks, free, view.deadline_us, job, late, alone, ahead, now, memory.answer
         )  # fmt: skip

@@ -228,9 +228,9 @@ class Counters(Usual):
         for counter, amount in zip(self._counters, asked.tolist(), strict=True):
             if not amount:
                 continue
-            at = counter.at[nodes]
-            needs = np.full(len(counter.amounts), amount)
-            if counter.by_task:
+            needs: int | Ints = amount
+            if counter.by_task and len(nodes):
+                at = counter.at[nodes]
                 needs = amount * (np.bincount(at[at >= 0], tasks[at >= 0], len(counter.amounts)).astype(np.int64) + 1)
             found &= (counter.at >= 0) & (free[counter.places] >= needs)[counter.at]
         return found
