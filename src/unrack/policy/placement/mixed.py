@@ -49,7 +49,7 @@ from unrack.policy.pools.pool_placement import BY_LOAD, NAMES, RULES, PoolNotes
 from unrack.policy.pools.pool_policy import Lookahead, Pooled, Urgency
 from unrack.policy.tiers.cluster_kernel import Clusters, server_asks
 from unrack.reasons import Code, Reason
-from unrack.sealed import shown
+from unrack.sealed import sealed, shown
 from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
@@ -236,7 +236,7 @@ class Mixed:
             what = "on whole idle nodes" if self.whole else f"of {cores} cores"
             return Reason(Code.NO_ROOM, f"places for tasks {what}", tasks, places)
         if asks_devices(view, job):
-            free = shown(np.stack([room.cores, np.full(len(room.cores), NEVER_US)]))
+            free = sealed(np.stack([room.cores, np.full(len(room.cores), NEVER_US)]))
             reason = self.pooled.why(view, pools, job, now, free)
             if reason.code != Code.NOT_YET:
                 return reason
