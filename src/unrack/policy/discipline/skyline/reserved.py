@@ -17,7 +17,7 @@ from unrack.ledger.jobs import FINISHED, REJECTED, Promise, PromisedRows, Promis
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.ledger.lease import Lease, as_rows, from_rows
-from unrack.policy.contract import Start
+from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
     KEPT,
@@ -387,3 +387,11 @@ class Reserved:
         c = self.columns
         jobs, first, end = c.started[:3, :count].tolist()
         return [Start(Lease(jobs[i], c.out[first[i] : end[i]].copy())) for i in range(count)]
+
+    def by_rule(self, view: View, scheduler: Any, starts: list[Start]) -> list[Decision]:
+        """Starts with the rule that placed them; there is none where nodes are counted."""
+        nameless = (self.chosen or self.notes is not None) and not all(start.rule for start in starts)
+        if not nameless or not scheduler.beyond_nodes(view):
+            return [*starts]
+        rule = scheduler.placement.rule(scheduler.notes(view, self))
+        return [start if start.rule else start._replace(rule=rule) for start in starts]
