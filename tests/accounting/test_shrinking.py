@@ -42,9 +42,9 @@ def lending() -> ClusterState:
     state = ClusterState(FOUR, JOBS.asks, lends=True)
     for job in range(4):
         state.submit(job)
-    state.apply(pair(mb=(60, 80), loans=(Loan(0, 2, 20),)), 9, 0)
-    state.apply(Lease.on(1, [3], [1], [1], [100], [Loan(3, 2, 25), Loan(3, 1, 5)]), 9, 0)
-    state.apply(Lease.on(2, [2], [1], [1], [30]), 9, 0)
+    state.start(pair(mb=(60, 80), loans=(Loan(0, 2, 20),)), 9, 0)
+    state.start(Lease.on(1, [3], [1], [1], [100], [Loan(3, 2, 25), Loan(3, 1, 5)]), 9, 0)
+    state.start(Lease.on(2, [2], [1], [1], [30]), 9, 0)
     return state
 
 
@@ -95,7 +95,7 @@ def test_a_refused_resize_changes_nothing(what: str) -> None:
     state = lending()
     before = seen(state)
     with pytest.raises(RefusedError, match=f"resize job 0: .*{words}"):
-        state.apply(lease, 0, 5, below)
+        state.exchange([lease], below)
     assert seen(state) == before
 
 
@@ -108,7 +108,7 @@ def test_free_and_held_are_all_there_is_after_any_resizes(moves: list[tuple[int,
         before = seen(state)
         try:
             lease = pair((first, second), (near, far), (Loan(0, 2, lent),) if lent else ())
-            state.apply(lease, 0, 5, below)
+            state.exchange([lease], below)
         except RefusedError:
             assert seen(state) == before
             continue
@@ -133,17 +133,17 @@ def test_remote_memory_goes_back_first_and_may_come_again() -> None:
     state = lending()
     less = smaller(state.lease(0), {0: 50})
     assert (less.borrowed.tolist(), less.rows[:, 4].tolist()) == ([], [50, 80])
-    state.apply(less, 0, 5, below=True)
+    state.exchange([less], True)
     assert state.free[1].tolist() == [50, 15, 45, 0]
     assert chains(state)[1] == [0, 5, 25, 0]
-    state.apply(pair(mb=(60, 80), loans=(Loan(0, 2, 20),)), 0, 6)
+    state.exchange([pair(mb=(60, 80), loans=(Loan(0, 2, 20),))], False)
     assert state.free[1].tolist() == [40, 15, 25, 0]
 
 
 def test_a_job_that_asks_for_no_cores_may_hold_none() -> None:
     state = lending()
-    state.apply(Lease.on(3, [2], [1], [1], [0]), 9, 0)
-    state.apply(Lease.on(3, [2], [1], [0], [0]), 0, 1, below=True)
+    state.start(Lease.on(3, [2], [1], [1], [0]), 9, 0)
+    state.exchange([Lease.on(3, [2], [1], [0], [0])], True)
     assert state.free[0].tolist() == [2, 2, 3, 3]
 
 

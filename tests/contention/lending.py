@@ -47,7 +47,9 @@ class Bench:
         """Give a job what the lease says; nobody is told yet."""
         if self.state.conditions[lease.job] != RUNNING:
             self.state.submit(lease.job)
-        self.state.apply(lease, 1, 0)
+            self.state.start(lease, 1, 0)
+        else:
+            self.state.exchange([lease], False)
         self.leases[lease.job] = lease
 
     def drop(self, job: int) -> Lease:

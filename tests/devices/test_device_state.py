@@ -235,10 +235,10 @@ class Devices(RuleBasedStateMachine):
         before = snapshot(self.state)
         if groups is None:
             with pytest.raises(RefusedError, match=str(job)):
-                self.state.apply(lease, 9, self.now)
+                self.state.start(lease, 9, self.now)
             assert snapshot(self.state) == before
             return
-        self.state.apply(lease, 9, self.now)
+        self.state.start(lease, 9, self.now)
         self.plain.groups = groups
         for group in groups.values():
             for d in group.devices:
@@ -335,14 +335,14 @@ def test_a_refused_lease_leaves_no_trace_though_its_first_shares_were_taken() ->
     state = new_state()
     for job in (0, 1, 12):
         state.submit(job)
-    state.apply(Lease.on(0, [0], [1], [2], [0])._replace(shares=(Share(0, (2,), (1000, 100)),)), 9, 0)
+    state.start(Lease.on(0, [0], [1], [2], [0])._replace(shares=(Share(0, (2,), (1000, 100)),)), 9, 0)
     before = snapshot(state)
     shares = (Share(0, (0,), (500, 100)), Share(1, (2,), (500, 100)))
     with pytest.raises(RefusedError, match="attached to another node"):
-        state.apply(Lease.on(12, [0, 1], [1, 1], [1, 1], [0, 0])._replace(shares=shares), 9, 0)
+        state.start(Lease.on(12, [0, 1], [1, 1], [1, 1], [0, 0])._replace(shares=shares), 9, 0)
     assert snapshot(state) == before
     with pytest.raises(RefusedError, match="cores"):  # the devices would do, the cores would not
-        state.apply(Lease.on(1, [0], [1], [7], [0])._replace(shares=(Share(0, (0,), (1000, 200)),)), 9, 0)
+        state.start(Lease.on(1, [0], [1], [7], [0])._replace(shares=(Share(0, (0,), (1000, 200)),)), 9, 0)
     assert snapshot(state) == before
 
 
@@ -352,6 +352,6 @@ def test_a_lease_that_names_a_node_twice_must_hold_devices_for_the_tasks_of_both
     rows = np.array([[0, 1, 1, 1, 0], [0, 1, 1, 1, 0]], np.int64)
     before = snapshot(state)
     with pytest.raises(RefusedError, match="less of a device"):
-        state.apply(Lease(12, rows, (), (Share(0, (0,), (500, 100)),)), 9, 0)
+        state.start(Lease(12, rows, (), (Share(0, (0,), (500, 100)),)), 9, 0)
     assert snapshot(state) == before
-    state.apply(Lease(12, rows, (), (Share(0, (0,), (1000, 200)),)), 9, 0)
+    state.start(Lease(12, rows, (), (Share(0, (0,), (1000, 200)),)), 9, 0)

@@ -74,7 +74,7 @@ def half_used() -> ClusterState:
         where, jobs.asks, where.devices.wanted(jobs.devices, len(jobs)), pace_of((), where.devices, jobs)
     )
     state.submit(0)
-    state.apply(Lease.on(0, [0], [1], [6], [0])._replace(shares=(Share(0, (0,), (900, 300 * GB)),)), 9, 0)
+    state.start(Lease.on(0, [0], [1], [6], [0])._replace(shares=(Share(0, (0,), (900, 300 * GB)),)), 9, 0)
     return state
 
 
@@ -147,7 +147,7 @@ def test_the_load_of_equation_4_4_counts_waiting_and_running_jobs_until_they_end
             core.handle(Submitted(step), 0)
         else:
             job = step - 2
-            core.state.apply(Lease.on(job, [0], [1], [1], [0])._replace(shares=(Share(0, (0,), (600, 0)),)), 1, 0)
+            core.state.start(Lease.on(job, [0], [1], [1], [0])._replace(shares=(Share(0, (0,), (600, 0)),)), 1, 0)
             core.state.release(job, 1)
         loads.append(pooled.load(core.view, pooled.begin(core.view), "bandwidth_mb_s"))
     assert loads == [0.6, 1.2, 0.6, 0.0]
@@ -416,5 +416,5 @@ def test_the_speed_predicted_for_a_composition_is_slowed_if_any_of_its_devices_i
     lease = Lease.on(0, [0], [1], [1], [0])._replace(shares=(Share(0, (0, 1), (1000,)),))
     assert core.view.devices.first_speed(lease) == 1 / 1.25
     assert core.view.devices.predicted_us(lease, 100_000_000, 0) == {0: 125_000_000}
-    core.state.apply(lease, 100_000_000, 0)
+    core.state.start(lease, 100_000_000, 0)
     assert core.state.booked_end(0) == 125_000_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -44,8 +45,8 @@ def busy_state() -> ClusterState:
     state = ClusterState(CLUSTER, JOBS.asks)
     for job in (0, 1, 2, 3, 4):
         state.submit(job)
-    state.apply(lease_on(0, 0), 9, 0)
-    state.apply(Lease(3, np.array([[1, 1, 1, 2, 8]]), loans_of([Loan(1, 2, 4)])), 5, 0)
+    state.start(lease_on(0, 0), 9, 0)
+    state.start(Lease(3, np.array([[1, 1, 1, 2, 8]]), loans_of([Loan(1, 2, 4)])), 5, 0)
     state.set_online(3, False)
     return state
 
@@ -59,54 +60,54 @@ REFUSALS: dict[str, tuple[Callable[[ClusterState], None], str]] = {
     "submitting a running job": (lambda s: s.submit(0), "job 0"),
     "submitting a job that does not exist": (lambda s: s.submit(6), "job 6"),
     "submitting a negative job": (lambda s: s.submit(-1), "job -1"),
-    "starting an unknown job": (lambda s: s.apply(lease_on(5, 0, mb=3), 9, 0), "job 5"),
-    "starting a job that does not exist": (lambda s: s.apply(lease_on(99, 0), 9, 0), "job 99"),
-    "starting a negative job": (lambda s: s.apply(lease_on(-5, 0), 9, 0), "job -5"),
-    "starting part of a gang": (lambda s: s.apply(lease_on(4, 0), 9, 0), "job 4"),
-    "starting more than the gang": (lambda s: s.apply(lease_on(4, 0, 3, 3), 9, 0), "job 4"),
-    "starting on too few cores": (lambda s: s.apply(lease_on(4, 0, 2, 1), 9, 0), "job 4"),
-    "starting on too little memory": (lambda s: s.apply(lease_on(2, 0, 3, 3, 5), 9, 0), "job 2"),
-    "starting on cores that are held": (lambda s: s.apply(lease_on(1, 0, 2, 4), 9, 0), "job 1"),
+    "starting an unknown job": (lambda s: s.start(lease_on(5, 0, mb=3), 9, 0), "job 5"),
+    "starting a job that does not exist": (lambda s: s.start(lease_on(99, 0), 9, 0), "job 99"),
+    "starting a negative job": (lambda s: s.start(lease_on(-5, 0), 9, 0), "job -5"),
+    "starting part of a gang": (lambda s: s.start(lease_on(4, 0), 9, 0), "job 4"),
+    "starting more than the gang": (lambda s: s.start(lease_on(4, 0, 3, 3), 9, 0), "job 4"),
+    "starting on too few cores": (lambda s: s.start(lease_on(4, 0, 2, 1), 9, 0), "job 4"),
+    "starting on too little memory": (lambda s: s.start(lease_on(2, 0, 3, 3, 5), 9, 0), "job 2"),
+    "starting on cores that are held": (lambda s: s.start(lease_on(1, 0, 2, 4), 9, 0), "job 1"),
     "starting on memory that is held": (
-        lambda s: s.apply(Lease(2, rows([1, 1, 1, 1, 2], [2, 1, 2, 2, 4])), 9, 0),
+        lambda s: s.start(Lease(2, rows([1, 1, 1, 1, 2], [2, 1, 2, 2, 4])), 9, 0),
         "job 2",
     ),
-    "starting on a node that is down": (lambda s: s.apply(lease_on(4, 3, 2, 2), 9, 0), "job 4"),
-    "starting on a node past the end": (lambda s: s.apply(lease_on(4, 4, 2, 2), 9, 0), "job 4"),
-    "starting on a node before the start": (lambda s: s.apply(lease_on(4, -1, 2, 2), 9, 0), "job 4"),
-    "starting on a row that runs past the end": (lambda s: s.apply(Lease(4, rows([3, 2, 1, 1, 0])), 9, 0), "job 4"),
-    "starting on a row of no nodes": (lambda s: s.apply(Lease(4, rows([0, 0, 2, 2, 0])), 9, 0), "job 4"),
-    "starting with negative cores": (lambda s: s.apply(Lease(4, rows([0, 1, 2, -2, 0])), 9, 0), "job 4"),
-    "starting with negative memory": (lambda s: s.apply(Lease(4, rows([0, 1, 2, 2, -1])), 9, 0), "job 4"),
-    "starting on no rows": (lambda s: s.apply(Lease(4, np.empty((0, 5), np.int64)), 9, 0), "job 4"),
+    "starting on a node that is down": (lambda s: s.start(lease_on(4, 3, 2, 2), 9, 0), "job 4"),
+    "starting on a node past the end": (lambda s: s.start(lease_on(4, 4, 2, 2), 9, 0), "job 4"),
+    "starting on a node before the start": (lambda s: s.start(lease_on(4, -1, 2, 2), 9, 0), "job 4"),
+    "starting on a row that runs past the end": (lambda s: s.start(Lease(4, rows([3, 2, 1, 1, 0])), 9, 0), "job 4"),
+    "starting on a row of no nodes": (lambda s: s.start(Lease(4, rows([0, 0, 2, 2, 0])), 9, 0), "job 4"),
+    "starting with negative cores": (lambda s: s.start(Lease(4, rows([0, 1, 2, -2, 0])), 9, 0), "job 4"),
+    "starting with negative memory": (lambda s: s.start(Lease(4, rows([0, 1, 2, 2, -1])), 9, 0), "job 4"),
+    "starting on no rows": (lambda s: s.start(Lease(4, np.empty((0, 5), np.int64)), 9, 0), "job 4"),
     "starting twice on one node, together too much": (
-        lambda s: s.apply(Lease(1, rows([0, 1, 1, 2, 0], [0, 1, 1, 2, 0])), 9, 0),
+        lambda s: s.start(Lease(1, rows([0, 1, 1, 2, 0], [0, 1, 1, 2, 0])), 9, 0),
         "job 1",
     ),
     "borrowing more than is free": (
-        lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 0]), loans_of([Loan(0, 2, 1), Loan(0, 2, 16)])), 9, 0),
+        lambda s: s.start(Lease(2, rows([0, 1, 3, 3, 0]), loans_of([Loan(0, 2, 1), Loan(0, 2, 16)])), 9, 0),
         "job 2",
     ),
     "borrowing from nobody": (
-        lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 0]), loans_of([Loan(0, 7, 6)])), 9, 0),
+        lambda s: s.start(Lease(2, rows([0, 1, 3, 3, 0]), loans_of([Loan(0, 7, 6)])), 9, 0),
         "job 2",
     ),
-    "borrowing nothing": (lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 6]), loans_of([Loan(0, 2, 0)])), 9, 0), "job 2"),
+    "borrowing nothing": (lambda s: s.start(Lease(2, rows([0, 1, 3, 3, 6]), loans_of([Loan(0, 2, 0)])), 9, 0), "job 2"),
     "borrowing but starting on cores that are held": (
-        lambda s: s.apply(Lease(2, rows([2, 1, 3, 3, 0]), loans_of([Loan(2, 2, 6)])), 9, 0),
+        lambda s: s.start(Lease(2, rows([2, 1, 3, 3, 0]), loans_of([Loan(2, 2, 6)])), 9, 0),
         "job 2",
     ),
     "borrowing too little": (
-        lambda s: s.apply(Lease(2, rows([0, 1, 3, 3, 0]), loans_of([Loan(0, 2, 5)])), 9, 0),
+        lambda s: s.start(Lease(2, rows([0, 1, 3, 3, 0]), loans_of([Loan(0, 2, 5)])), 9, 0),
         "job 2",
     ),
     "holding devices": (
-        lambda s: s.apply(Lease(4, rows([0, 1, 2, 2, 0]), NO_LOANS, (Share(0, (1,), (1,)),)), 9, 0),
+        lambda s: s.start(Lease(4, rows([0, 1, 2, 2, 0]), NO_LOANS, (Share(0, (1,), (1,)),)), 9, 0),
         "job 4",
     ),
-    "resizing a lender-backed job to too little": (lambda s: s.apply(lease_on(3, 1, 1, 2, 8), 9, 0), "job 3"),
-    "resizing onto cores that are held": (lambda s: s.apply(Lease(0, rows([1, 1, 1, 3, 0])), 9, 0), "job 0"),
-    "resizing onto a node that is down": (lambda s: s.apply(lease_on(0, 3), 9, 0), "job 0"),
+    "resizing a lender-backed job to too little": (lambda s: s.exchange([lease_on(3, 1, 1, 2, 8)], False), "job 3"),
+    "resizing onto cores that are held": (lambda s: s.exchange([Lease(0, rows([1, 1, 1, 3, 0]))], False), "job 0"),
+    "resizing onto a node that is down": (lambda s: s.exchange([lease_on(0, 3)], False), "job 0"),
     "releasing a queued job": (lambda s: s.release(1, 0), "job 1"),
     "releasing a job that does not exist": (lambda s: s.release(6, 0), "job 6"),
     "rejecting a running job": (lambda s: s.reject(0), "job 0"),
@@ -133,7 +134,7 @@ def test_a_refusal_names_the_culprit_and_leaves_the_state_as_it_was(what: str) -
 
 def test_the_booked_end_of_a_job_survives_a_resize_and_its_loans_do_not_survive_its_end() -> None:
     state = busy_state()
-    state.apply(lease_on(3, 2, 1, 2, 12), 7, 0)
+    state.exchange([lease_on(3, 2, 1, 2, 12)], False)
     assert state.free[1].tolist() == [8, 8, 8, 0]
     assert state.booked_end(3) == 5
     state.release(3, 0, UNKNOWN)
@@ -214,7 +215,7 @@ class StateMachine(RuleBasedStateMachine):
         job=st.integers(0, 11), first=st.integers(0, 3), spread=st.booleans(), spare=st.integers(0, 1),
         lender=st.none() | st.integers(0, 3), end=st.integers(0, 20),
     )  # fmt: skip
-    def apply(self, job: int, first: int, spread: bool, spare: int, lender: int | None, end: int) -> None:
+    def hold(self, job: int, first: int, spread: bool, spare: int, lender: int | None, end: int) -> None:
         tasks, cores, mb = self.asks[:3, job].tolist()
         borrowed = NO_LOANS
         local = mb
@@ -226,8 +227,9 @@ class StateMachine(RuleBasedStateMachine):
             made = rows([first, 1, tasks, tasks * cores + spare, tasks * local])
         lease = Lease(job, made, borrowed)
         allowed = self.model[job] in (QUEUED, RUNNING) and self.fits(lease)
-        if self.expect(allowed, lambda: self.state.apply(lease, end, 0)):
-            before = self.held.get(job)
+        before, state = self.held.get(job), self.state
+        gives = partial(state.start, lease, end, 0) if before is None else partial(state.exchange, [lease], False)
+        if self.expect(allowed, gives):
             self.model[job] = RUNNING
             self.held[job] = (lease, end if before is None else before[1])
 
@@ -309,7 +311,7 @@ def test_leases_survive_when_the_room_for_their_rows_is_made_again_and_again() -
         state.submit(job)
         if job >= 500:
             state.release(job - 500, job)
-        state.apply(lease_on(job, job % 600), 0, job)
+        state.start(lease_on(job, job % 600), 0, job)
         assert state.pool.shape[0] <= 4096
     assert [int(state.lease(job).rows[0, 0]) for job in range(3500, 4000)] == [job % 600 for job in range(3500, 4000)]
     assert state.free_cores == 100

@@ -452,11 +452,9 @@ def test_a_view_that_can_be_written_is_caught(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_core_that_commits_decision_by_decision_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from unrack.core.answers import carry_out
-
     def one_by_one(self: Core, decisions: list[Decision], now: int) -> None:
         for decision in decisions:
-            carry_out(self.state, decision, now, self.policy)
+            self.carry_out(decision, now)
 
     monkeypatch.setattr(Core, "commit", one_by_one)
     with pytest.raises(AssertionError):

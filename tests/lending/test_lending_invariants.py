@@ -38,18 +38,18 @@ class Watched:
         self.at_least = np.ceil(share * self.cluster.memory_mb)
         self.reach = reach(self.cluster, group)
         self.events: list[tuple[Event, int, list[object]]] = []
-        apply, handle = self.core.state.apply, self.core.handle
+        start, handle = self.core.state.start, self.core.handle
 
         def starting(lease: Lease, expected_us: int, now: int) -> None:
             self.may_compute(lease)
-            apply(lease, expected_us, now)
+            start(lease, expected_us, now)
 
         def handling(event: Event, now: int) -> list[Decision]:
             decisions = handle(event, now)
             self.events.append((event, now, [plain(decision) for decision in decisions]))
             return decisions
 
-        self.core.state.apply = starting  # type: ignore[method-assign]
+        self.core.state.start = starting  # type: ignore[method-assign]
         self.core.handle = handling  # type: ignore[method-assign]
 
     def run(self, ties: str = "together") -> RunLog:

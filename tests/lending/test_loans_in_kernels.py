@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unrack.ledger.lease import Lease
-from unrack.ledger.memory_use import as_rows, from_rows
+from unrack.ledger.lease import Lease, as_rows, from_rows
 
 
 def test_loans_read_from_rows_are_in_c_order() -> None:

@@ -76,17 +76,12 @@ def exchanges(state: ClusterState, decisions: list[Decision]) -> list[Lease] | N
     return leases if state.memory is not None and not state.sizes else None
 
 
-def carry_out(state: ClusterState, decision: Decision, now: int, policy: Policy[Any]) -> None:
-    """Do what one decision of a policy says. A RefusedError if it contradicts the state; nothing has changed."""
-    if type(decision) is Start:
-        job = decision.lease.job
-        # of a number that no job has the state says so
-        expected_us = state.expected_us[job] if 0 <= job < state.jobs else 0
-        limited = 0 < decision.limit_us < expected_us
-        state.start(decision.lease, decision.limit_us if limited else expected_us, now)
-        if limited:
-            state.limit(job, decision.limit_us)
-    elif isinstance(decision, Resize) and decision.lease.job in state.sizes:
+def change(state: ClusterState, decision: Decision, now: int, policy: Policy[Any]) -> None:
+    """Do what a decision says that starts no job.
+
+    A RefusedError if it contradicts the state; nothing has changed.
+    """
+    if isinstance(decision, Resize) and decision.lease.job in state.sizes:
         change_size(state, decision.lease, now)
     elif isinstance(decision, Resize):
         state.exchange([decision.lease], decision.below)
@@ -210,8 +205,7 @@ class Provisions:
         core.state.withhold()
         while self._adjusts is not None:
             step, core.memory = self._adjusts(core.view, core.memory, used, now)
-            core.commit(step, now)
-            done += self.reserved(step)
+            done += self.stop(step, now)
             held = {decision.job for decision in step if isinstance(decision, Hold)}
             left = [i for i in self._lacking(used) if int(used.jobs[i]) not in held] if used.lacking else []
             if not left:
@@ -224,9 +218,13 @@ class Provisions:
             stopped: list[Decision] = [Requeue(job, reason)]
             if self._adjusts is None:
                 stopped.append(Reject(job, reason))  # it would need as much again
-            core.commit(stopped, now)
-            done += self.reserved(stopped)
+            done += self.stop(stopped, now)
         return done
+
+    def stop(self, decisions: list[Decision], now: int) -> list[Decision]:
+        """Carry out decisions that may stop jobs, as of :meth:`reserved`."""
+        self.core.commit(decisions, now)
+        return self.reserved(decisions)
 
     def reserved(self, decisions: list[Decision]) -> list[Decision]:
         """The same decisions; jobs that were stopped and wait again are to be given as much as the policy now says."""

@@ -10,34 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from unrack import events
 from unrack.cluster.pools.pool import Pace, no_pace
 from unrack.cluster.spec import Cluster
 from unrack.core.admission import Admission, check, check_asks
-from unrack.core.answers import Provisions, carry_out, counting, exchanges, parted, struck, wanted_us
+from unrack.core.answers import Provisions, change, counting, exchanges, parted, struck, wanted_us
 from unrack.errors import InputError, PolicyError, RefusedError
-from unrack.events import (
-    Adopted,
-    Asked,
-    Detached,
-    Drained,
-    Event,
-    Expected,
-    Expired,
-    Failed,
-    Finished,
-    Held,
-    Kept,
-    Opened,
-    Promised,
-    Repaired,
-    Round,
-    Started,
-    StartFailed,
-    Stuck,
-    Submitted,
-    Vacated,
-    Withdrawn,
-)  # fmt: skip
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.changes import ask
 from unrack.ledger.claims import join
@@ -127,7 +105,7 @@ class Core:
         asks[ESTIMATE] += self._delay_us
         return np.ascontiguousarray(asks)
 
-    def handle(self, event: Event, now: int) -> list[Decision]:
+    def handle(self, event: events.Event, now: int) -> list[Decision]:
         """Take note of an event at time ``now`` (µs); returns what was decided and done.
 
         Only :class:`Round` asks the policy. A failure answers with the requeues it caused, and the submission of a job
@@ -137,13 +115,13 @@ class Core:
         state = self.state
         kind = type(event)
         self.view.now = now
-        if kind is Round:
+        if kind is events.Round:
             decisions = step = self._decide(now)
             while step and self._stepwise and self._goes_on(step):
                 step = self._decide(now)
                 decisions = decisions + step
             return decisions
-        if kind is Finished:
+        if kind is events.Finished:
             job: Any = event.job  # type: ignore[union-attr]  # the line above says so
             if self._vacated and job in self._vacated:
                 self._vacated.remove(job)
@@ -151,44 +129,40 @@ class Core:
             else:
                 state.release(job, now)
             return NOTHING
-        if isinstance(event, Submitted):
+        if isinstance(event, events.Submitted):
             return self._submit(event)
-        if isinstance(event, Held):
+        if isinstance(event, events.Held):
             return self._hold(event)
-        if isinstance(event, Vacated):
+        if isinstance(event, events.Vacated):
             state.release(event.job, now, noted=False)
             self._vacated.add(event.job)
             return NOTHING
-        if isinstance(event, Kept):
+        if isinstance(event, events.Kept):
             state.correct(event.job, event.done_us)
             return NOTHING
-        if isinstance(event, Used | Expired):
+        if isinstance(event, Used | events.Expired):
             return self._memory.provision(event, now)
-        if isinstance(event, Failed):
+        if isinstance(event, events.Failed):
             return self._fail(event, now)
-        if isinstance(event, Stuck):
+        if isinstance(event, events.Stuck):
             why = Reason(Code.OUT_OF_MEMORY, "MB: all that run wait for each other")
-            stopped: list[Decision] = [Requeue(event.jobs[0], why)]
-            self.commit(stopped, now)
-            return self._memory.reserved(stopped)
-        if isinstance(event, Repaired):
+            return self._memory.stop([Requeue(event.jobs[0], why)], now)
+        if isinstance(event, events.Repaired):
             for node in event.nodes:
                 state.resume(node)
             return NOTHING
         return self._outside(event, now)
 
-    def _outside(self, event: Event, now: int) -> list[Decision]:
+    def _outside(self, event: events.Event, now: int) -> list[Decision]:
         """What others did, what became of what was decided, where a start is an intention, or what time has opened."""
         state = self.state
-        if isinstance(event, Adopted):
+        if isinstance(event, events.Adopted):
             self._adopt(event, now)
-        elif isinstance(event, Started):
-            state.rebook(event.job, now + self.booked_us(event.job))
-        elif isinstance(event, StartFailed):
-            stopped: list[Decision] = [Requeue(event.job, event.reason)]
-            self.commit(stopped, now)
-            return self._memory.reserved(stopped)
-        elif isinstance(event, Withdrawn):
+        elif isinstance(event, events.Started):
+            state.rebook(event.job, now + state.expected_us[event.job])
+        elif isinstance(event, events.StartFailed):
+            return self._memory.stop([Requeue(event.job, event.reason)], now)
+        elif isinstance(event, events.Withdrawn):
             if state.condition(event.job) == RUNNING:
                 state.release(event.job, now, noted=False)
             elif state.condition(event.job) in (QUEUED, HELD):
@@ -196,25 +170,25 @@ class Core:
                 self.reasons[event.job] = event.reason
             else:
                 raise RefusedError(f"withdraw job {event.job}: it neither waits nor runs")
-        elif isinstance(event, Opened):
+        elif isinstance(event, events.Opened):
             state.opened(event.foreseen)
-        elif isinstance(event, Detached):
+        elif isinstance(event, events.Detached):
             state.detached(event.devices, now)
-        elif isinstance(event, Expected):
+        elif isinstance(event, events.Expected):
             state.rebook(event.job, max(event.end_us, now))
-        elif isinstance(event, Asked):
+        elif isinstance(event, events.Asked):
             ask(state, event.job, event.tasks)
-        elif isinstance(event, Promised):
+        elif isinstance(event, events.Promised):
             if state.condition(event.job) != QUEUED:
                 raise RefusedError(f"promise to job {event.job}: it does not wait")
             state.promises = state.promises.and_one(event.job, event.promise)
         else:
-            assert isinstance(event, Drained)
+            assert isinstance(event, events.Drained)
             for node in event.nodes:
                 state.drain(node)
         return NOTHING
 
-    def _adopt(self, event: Adopted, now: int) -> None:
+    def _adopt(self, event: events.Adopted, now: int) -> None:
         state = self.state
         job = self._receive(event.job, event.work_us, False) if isinstance(event.job, Job) else event.job
         if job != state.known and not isinstance(event.job, Job):
@@ -230,15 +204,15 @@ class Core:
             raise
         state.carry_on(job, event.left_us, event.extended_us)
 
-    def _hold(self, event: Held) -> list[Decision]:
+    def _hold(self, event: events.Held) -> list[Decision]:
         state = self.state
         job = self._in_order(event, "hold")
         if state.condition(job) == UNKNOWN and self._admission.never(job):
-            return self._submit(Submitted(job))
+            return self._submit(events.Submitted(job))
         state.hold(job)
         return NOTHING
 
-    def _submit(self, event: Submitted) -> list[Decision]:
+    def _submit(self, event: events.Submitted) -> list[Decision]:
         state = self.state
         job = self._in_order(event, "submit")
         if state.condition(job) == UNKNOWN and self._admission.never(job):
@@ -252,7 +226,7 @@ class Core:
         self._memory.reserve(job)
         return NOTHING
 
-    def _in_order(self, event: Held | Submitted, what: str) -> int:
+    def _in_order(self, event: events.Held | events.Submitted, what: str) -> int:
         """The number of the job of an event, which is known already or the next one."""
         job = self._receive(event.job, event.work_us) if isinstance(event.job, Job) else event.job
         if job > self.state.known:
@@ -327,20 +301,34 @@ class Core:
         """Do all that a plan says, in order; if one decision is refused, nothing was done."""
         if len(decisions) < 2:
             for decision in decisions:
-                carry_out(self.state, decision, now, self.policy)
+                self.carry_out(decision, now)
         elif (leases := exchanges(self.state, decisions)) is not None:
             self.state.exchange(leases, below=True)
         else:
             with all_or_nothing(self.state):
                 first, many = parted(decisions)
                 for decision in first:
-                    carry_out(self.state, decision, now, self.policy)
+                    self.carry_out(decision, now)
                 if many and not self.state.start_many([start.lease for start in many], now):
                     for decision in many:
-                        carry_out(self.state, decision, now, self.policy)
+                        self.carry_out(decision, now)
         for decision in decisions:
             if type(decision) is Reject:
                 self.reasons[decision.job] = decision.reason
+
+    def carry_out(self, decision: Decision, now: int) -> None:
+        """Do what one decision says. A RefusedError if it contradicts the state; nothing has changed."""
+        state = self.state
+        if type(decision) is not Start:
+            change(state, decision, now, self.policy)
+            return
+        job = decision.lease.job
+        # of a number that no job has the state says so
+        expected_us = state.expected_us[job] if 0 <= job < state.jobs else 0
+        limited = 0 < decision.limit_us < expected_us
+        state.start(decision.lease, decision.limit_us if limited else expected_us, now)
+        if limited:
+            state.limit(job, decision.limit_us)
 
     def begin_anew(self) -> None:
         """Let the policy make its memory again, from the jobs that run and wait now."""
@@ -349,10 +337,6 @@ class Core:
     def refused(self) -> Bools:
         """bool[jobs]: of the rows of its table, which are rejected when they are submitted."""
         return self._admission.all_never()
-
-    def booked_us(self, job: int) -> int:
-        """How long a job is expected to run when nothing slows it down, as the policy was told, µs."""
-        return self.state.expected_us[job]
 
     def expects_end(self, job: int, now: int) -> bool:
         """Whether the policy expects a running job to end right now; asked of policies that learn run times."""
@@ -380,7 +364,7 @@ class Core:
         """In what a job is bigger than the whole cluster."""
         return self._admission.reason_of(job, self.store)
 
-    def _fail(self, event: Failed, now: int) -> list[Decision]:
+    def _fail(self, event: events.Failed, now: int) -> list[Decision]:
         decisions: list[Decision] = []
         nodes = sorted(event.nodes)
         found = struck(self.state, nodes)

@@ -28,8 +28,8 @@ from unrack.ledger.lease import (
     Lease,
     Sizes,
     Suspended,
+    from_rows,
 )
-from unrack.ledger.memory_use import from_rows
 from unrack.units import NEVER_US
 
 

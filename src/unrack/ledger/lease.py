@@ -14,7 +14,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.resources.contract import NONE_ATTACHED
-from unrack.resources.places import NO_CLAIMS
+from unrack.resources.places import NO_CLAIMS, PLACE
 
 FIRST, NODES, TASKS, CORES, LOCAL_MB = range(5)
 """Columns of :attr:`Lease.rows`: first node, how many nodes in a row, and on each: tasks, cores, MB of its memory."""
@@ -229,6 +229,43 @@ def ranges(first: Ints, count: Ints) -> Ints:
 def nodes_of(rows: Ints) -> Ints:
     """int64[nodes]: every node that the rows name."""
     return ranges(rows[:, FIRST], rows[:, NODES])
+
+
+def as_rows(lease: Lease, places: int) -> tuple[Ints, Ints]:
+    """The rows and claims of a lease in plans, loans among them; ``places``: how many there are of resources.
+
+    Lent memory counts like what is held there: a loan is a row of its lender, with -1 less the borrower for tasks, and
+    a claim of what the lender lends: behind the places of resources each node has one.
+    """
+    loans = lease.borrowed
+    if not len(loans):
+        return lease.rows, lease.claims
+    rows = np.zeros((len(loans), 5), np.int64)
+    rows[:, FIRST], rows[:, NODES], rows[:, TASKS] = loans[:, LENDER], 1, -1 - loans[:, BORROWER]
+    rows[:, LOCAL_MB] = loans[:, LOAN_MB]
+    claims = np.stack([places + loans[:, LENDER], loans[:, LOAN_MB]], axis=1)
+    return np.concatenate([lease.rows, rows]), np.concatenate([lease.claims, claims])
+
+
+def from_rows(job: int, rows: Ints, claims: Ints, places: int) -> Lease:
+    """The lease of which :func:`as_rows` makes these; private copies.
+
+    Examples
+    --------
+    >>> lease = Lease(7, np.array([[4, 1, 2, 8, 3]]), np.array([[4, 0, 5], [4, 1, 5]]))
+    >>> again = from_rows(7, *as_rows(lease, places=2), places=2)
+    >>> again.rows.tolist(), again.borrowed.tolist(), again.claims.tolist()
+    ([[4, 1, 2, 8, 3]], [[4, 0, 5], [4, 1, 5]], [])
+    """
+    own = int(np.count_nonzero(rows[:, TASKS] >= 0))  # these come first
+    if own == len(rows):
+        return Lease(job, rows.copy(), claims=claims.copy())
+    loans = rows[own:]
+    if (loans[:, NODES] > 1).any():
+        loans = np.repeat(loans, loans[:, NODES], axis=0)
+        loans[:, FIRST] = nodes_of(rows[own:])
+    borrowed = np.stack([-1 - loans[:, TASKS], loans[:, FIRST], loans[:, LOCAL_MB]], axis=1)
+    return Lease(job, rows[:own].copy(), borrowed, claims=claims[claims[:, PLACE] < places])
 
 
 class Sizes(NamedTuple):

@@ -180,7 +180,7 @@ class LeaseLedger(JobLedger, NodeLedger):
         """Give running jobs other leases, all at once; their booked ends and their devices stay.
 
         Nodes and memory are free once all of these jobs have given back what they hold; leases with claims are
-        exchanged one at a time. ``below``: as of :meth:`unrack.ledger.state.ClusterState.apply`. A RefusedError if a
+        exchanged one at a time. ``below``: as of :meth:`unrack.ledger.state.ClusterState.start`. A RefusedError if a
         job is not running, or something is not free; nothing has changed.
         """
         for lease in leases:

@@ -1,10 +1,6 @@
 """Which jobs use which node's memory: every use of a node's memory by a job as one entry, chained by node and by job.
 
 Kept only in runs of policies that lend memory, or in which jobs slow each other down through memory.
-
-Plans keep leases as rows and claims alone, in which lent memory counts like what is held: a loan is a row of its
-lender, with -1 less the borrower for tasks, and a claim of what the lender lends: behind the places of resources each
-node has one.
 """
 
 from __future__ import annotations
@@ -19,8 +15,7 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.structs import InKernels
 from unrack.ledger.columns import FIRST_ROW, OF_JOB, ROW_COUNT
-from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease, nodes_of
-from unrack.resources.places import PLACE
+from unrack.ledger.lease import BORROWER, CORES, FIRST, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease, nodes_of
 
 JOB, AT, FOR, MB, NEXT_AT, PREVIOUS_AT, NEXT_OF, IN_USE = range(8)
 """Rows of :attr:`MemoryUse.use`."""
@@ -197,39 +192,6 @@ def lacking_mb(rows: Ints, loans: Ints, task_mb: Ints) -> int:
                     short -= loans[i, LOAN_MB]
             lacking += max(0, short)
     return lacking
-
-
-def as_rows(lease: Lease, places: int) -> tuple[Ints, Ints]:
-    """The rows and claims of a lease, loans among them; ``places``: how many there are of resources."""
-    loans = lease.borrowed
-    if not len(loans):
-        return lease.rows, lease.claims
-    rows = np.zeros((len(loans), 5), np.int64)
-    rows[:, FIRST], rows[:, NODES], rows[:, TASKS] = loans[:, LENDER], 1, -1 - loans[:, BORROWER]
-    rows[:, LOCAL_MB] = loans[:, LOAN_MB]
-    claims = np.stack([places + loans[:, LENDER], loans[:, LOAN_MB]], axis=1)
-    return np.concatenate([lease.rows, rows]), np.concatenate([lease.claims, claims])
-
-
-def from_rows(job: int, rows: Ints, claims: Ints, places: int) -> Lease:
-    """The lease of which :func:`as_rows` makes these; private copies.
-
-    Examples
-    --------
-    >>> lease = Lease(7, np.array([[4, 1, 2, 8, 3]]), np.array([[4, 0, 5], [4, 1, 5]]))
-    >>> again = from_rows(7, *as_rows(lease, places=2), places=2)
-    >>> again.rows.tolist(), again.borrowed.tolist(), again.claims.tolist()
-    ([[4, 1, 2, 8, 3]], [[4, 0, 5], [4, 1, 5]], [])
-    """
-    own = int(np.count_nonzero(rows[:, TASKS] >= 0))  # these come first
-    if own == len(rows):
-        return Lease(job, rows.copy(), claims=claims.copy())
-    loans = rows[own:]
-    if (loans[:, NODES] > 1).any():
-        loans = np.repeat(loans, loans[:, NODES], axis=0)
-        loans[:, FIRST] = nodes_of(rows[own:])
-    borrowed = np.stack([-1 - loans[:, TASKS], loans[:, FIRST], loans[:, LOCAL_MB]], axis=1)
-    return Lease(job, rows[:own].copy(), borrowed, claims=claims[claims[:, PLACE] < places])
 
 
 @inlined

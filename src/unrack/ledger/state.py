@@ -31,7 +31,7 @@ from unrack.units import NEVER_US
 class ClusterState(LeaseLedger):
     """Free amounts, queue and leases; changed by its writers only.
 
-    The writers are :meth:`submit`, :meth:`apply`, :meth:`start_many`, :meth:`exchange`, :meth:`release` (with
+    The writers are :meth:`submit`, :meth:`start`, :meth:`start_many`, :meth:`exchange`, :meth:`release` (with
     :meth:`reject` for a job that leaves the queue unserved), :meth:`requeue`, :meth:`rebook`, :meth:`reserve`, those of
     :mod:`unrack.ledger.changes`; and of nodes :meth:`set_online` (with
     :meth:`drain`, :meth:`withhold` and :meth:`resume` where jobs go on). Each checks all, then writes; a refusal
@@ -174,33 +174,22 @@ class ClusterState(LeaseLedger):
         self.known = max(self.known, job + 1)
         self.version += 1
 
-    def apply(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
-        """Give a queued job what the lease says, or exchange what a running job holds for it.
+    def start(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
+        """Give a queued job what the lease says.
 
-        A RefusedError if the job is neither queued nor running, or something is not free; nothing has changed.
+        A RefusedError if the job is not queued, or something is not free; nothing has changed.
 
         Parameters
         ----------
         lease
             Must hold all the job's tasks, with their cores and memory, on nodes that have them free.
         expected_us
-            How long the job is expected to run when nothing slows it down; of a running job it stays what it was.
+            How long the job is expected to run when nothing slows it down.
         now
             The time, µs. ``view.running`` is kept in the order of the ends that follow from this.
         below
-            What a running job gets may be less than it asks: all its tasks, with a core on each of their nodes (where
-            they ask for cores), but fewer cores or less memory than that.
-        """
-        job = lease.job
-        if self.condition(job) != RUNNING:
-            self.start(lease, expected_us, now)
-            return
-        self.exchange([lease], below)
-
-    def start(self, lease: Lease, expected_us: int, now: int, below: bool = False) -> None:
-        """Give a queued job what the lease says, as :meth:`apply` does; ``below``: it may hold less than it asks.
-
-        A RefusedError if the job is not queued, or something is not free; nothing has changed.
+            It may be less than the job asks: all its tasks, with a core on each of their nodes (where they ask for
+            cores), but fewer cores or less memory than that.
         """
         job = lease.job
         if self.condition(job) != QUEUED:

@@ -192,7 +192,7 @@ class ExpiringKernel(LimitedKernel):
         """A job runs with a lease from now on, with a limit as the policy was told."""
         SuspendingKernel.begin(self, lease, now)
         state, job = self.core.state, lease.job
-        limit_us = self.expected_us(job) if job in self.standing else self.core.booked_us(job)
+        limit_us = self.expected_us(job) if job in self.standing else self.core.state.expected_us[job]
         self.may[job] = limit_us + int(state.grace_us[job])
         self._stop_at(job, state.begins_us(job, now) + self.may[job])
 

@@ -14,30 +14,9 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from math import ceil
 
+from unrack import events
 from unrack.core import Core
 from unrack.errors import RunError
-from unrack.events import (
-    BOOKED,
-    CLOSE,
-    DETACH,
-    FAIL,
-    FINISH,
-    LACK,
-    LATE_FINISH,
-    MONITOR,
-    RELEASE,
-    REPAIR,
-    ROUND,
-    SUBMIT,
-    Adopted,
-    Detached,
-    Drained,
-    Finished,
-    Held,
-    Kept,
-    Submitted,
-    Vacated,
-)  # fmt: skip
 from unrack.ledger.columns import plain
 from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Estimates, Hold, Reject, Requeue, Resize, Resume, Start, Suspend
@@ -134,7 +113,7 @@ class Kernel:
             now = time
             something = False
             while heap and heap[0][0] == now and not (something and not together):
-                if heap[0][1] > SUBMIT and next_submit == now:
+                if heap[0][1] > events.SUBMIT and next_submit == now:
                     break
                 something = self.happen(heappop(heap), now) or something
             while next_submit == now and not (something and not together):
@@ -160,8 +139,12 @@ class Kernel:
         """A job is submitted."""
         graph = self.graph
         if job in self.core.waits_for_first:
-            self.core.handle(Held(*self.told(job)), now)
-        elif (graph is None or graph.arrives(job, now)) and self.core.handle(Submitted(*self.told(job)), now) and graph:
+            self.core.handle(events.Held(*self.told(job)), now)
+        elif (
+            (graph is None or graph.arrives(job, now))
+            and self.core.handle(events.Submitted(*self.told(job)), now)
+            and graph
+        ):
             graph.ended(job, now, well=False)
 
     def told(self, job: int) -> tuple[Job | int, int | None]:
@@ -176,12 +159,12 @@ class Kernel:
             assert self.jobs.under_way is not None
             now, ran_us = self.submit[job], int(self.jobs.under_way.ran_us[job])
             told, work_us = self.told(job)
-            self.core.handle(Adopted(told, lease, self.expected_us(job), work_us), now)
+            self.core.handle(events.Adopted(told, lease, self.expected_us(job), work_us), now)
             self.kept_work[job] = self.work[job] - ran_us
             self.standing.add(job)
             self.begin(lease, now)
         if drained := self.core.state.cluster.drained:
-            self.core.handle(Drained(drained), self.submit[0] if len(self.submit) else 0)
+            self.core.handle(events.Drained(drained), self.submit[0] if len(self.submit) else 0)
         if leases:
             self.core.begin_anew()
         return len(leases)
@@ -196,7 +179,7 @@ class Kernel:
     def round(self, now: int) -> int:
         """Ask the policy and carry out what it decides; returns when it wants to be asked again."""
         self.windows.drop_late(now)
-        decisions = self.core.handle(ROUND, now)
+        decisions = self.core.handle(events.ROUND, now)
         if decisions:
             self.carry_out(decisions, now)
         wanted = self.core.next_round(now)
@@ -205,38 +188,38 @@ class Kernel:
     def happen(self, entry: Entry, now: int) -> bool:
         """Let an event from the heap happen; False if it is out of date or needs no round."""
         _, rank, sequence, what, version = entry
-        if rank == RELEASE:
+        if rank == events.RELEASE:
             return self.graph is not None and self.graph.release(what, now)
-        if rank == CLOSE:
+        if rank == events.CLOSE:
             return self.windows.change(what, version, now)
-        if rank in (FAIL, REPAIR):
-            return (self.outages.begin if rank == FAIL else self.outages.end)(what, now)
-        if rank == DETACH:
-            self.core.handle(Detached(self.leaving[what]), now)
+        if rank in (events.FAIL, events.REPAIR):
+            return (self.outages.begin if rank == events.FAIL else self.outages.end)(what, now)
+        if rank == events.DETACH:
+            self.core.handle(events.Detached(self.leaving[what]), now)
             return True
-        if rank in (LACK, MONITOR):
+        if rank in (events.LACK, events.MONITOR):
             assert self.following is not None
-            return self.following.look(now) if rank == MONITOR else self.following.lack(what, version, now)
+            return self.following.look(now) if rank == events.MONITOR else self.following.lack(what, version, now)
         if version == ROUND_ONLY:
             if self.core.learns:
-                self.core.handle(Finished(what), now)
+                self.core.handle(events.Finished(what), now)
             return True
         if self.version[what] != version:
             return False
-        early = rank == BOOKED and self.core.learns
+        early = rank == events.BOOKED and self.core.learns
         if early and not self.core.expects_end(what, now):
-            heappush(self.heap, (now, LATE_FINISH, sequence, what, version))
+            heappush(self.heap, (now, events.LATE_FINISH, sequence, what, version))
             return False
         lease = self.end(what, now, FINISHED_OUTCOME)
-        self.core.handle(Vacated(what) if early else Finished(what), now)
+        self.core.handle(events.Vacated(what) if early else events.Finished(what), now)
         if self.graph is not None:
             self.graph.ended(what, now)
         if self.slowdown is not None:
             self.update_speeds(lease, now)
         if lease.shares:
             self.detach()
-        if rank == BOOKED:  # its round keeps its place among the ends of this moment
-            heappush(self.heap, (now, LATE_FINISH, sequence, what, ROUND_ONLY))
+        if rank == events.BOOKED:  # its round keeps its place among the ends of this moment
+            heappush(self.heap, (now, events.LATE_FINISH, sequence, what, ROUND_ONLY))
             return False
         return True
 
@@ -301,11 +284,11 @@ class Kernel:
 
     def plan_end(self, job: int, time: int, now: int) -> None:
         """Plan the end of a running job."""
-        rank = FINISH
+        rank = events.FINISH
         if self.ties == Ties.SUBMIT_FIRST:
-            expected_us = self.expected_us(job) if job in self.standing else self.core.booked_us(job)
+            expected_us = self.expected_us(job) if job in self.standing else self.core.state.expected_us[job]
             booked = self.core.learns or time == self.running[job][0] + expected_us
-            rank = BOOKED if booked and time > now else LATE_FINISH
+            rank = events.BOOKED if booked and time > now else events.LATE_FINISH
         self.push(time, rank, job, self.version[job])
 
     def end(self, job: int, now: int, outcome: Outcome) -> Lease:
@@ -337,7 +320,7 @@ class Kernel:
         if devices is not None and devices.leaving:
             for leaving in devices.leaving:
                 self.leaving.append(leaving.devices)
-                self.push(leaving.until_us, DETACH, len(self.leaving) - 1, 0)
+                self.push(leaving.until_us, events.DETACH, len(self.leaving) - 1, 0)
             devices.leaving.clear()
 
     def stop(self, decision: Requeue, now: int) -> None:
@@ -351,7 +334,7 @@ class Kernel:
                 left = self.changes.left_us(self.work[job], at_start, left, returned)
             self.kept_work[job] = left
             if self.slowdown or left > stopped_at:  # a checkpoint has kept less
-                self.core.handle(Kept(job, int(at_start - left)), now)
+                self.core.handle(events.Kept(job, int(at_start - left)), now)
         else:
             self.kept_work.pop(job, None)
         lost_us = max(0, int(self.kept_work.get(job, float(self.work[job])) - stopped_at))

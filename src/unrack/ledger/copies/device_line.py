@@ -10,6 +10,7 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown, grown_rows
 from unrack.ledger.copies.draft import twin_of
+from unrack.ledger.devices import playing as at
 from unrack.ledger.devices.columns import BY_JOB, CHANGING, KIND, DeviceColumns
 from unrack.ledger.devices.columns import HELD as HELD_BY_DEVICE
 from unrack.ledger.devices.line_kernel import (
@@ -29,24 +30,7 @@ from unrack.ledger.devices.line_kernel import (
     take_over,
     would_end,
 )
-from unrack.ledger.devices.playing import (
-    BEGAN,
-    ENDED,
-    EXPECTED_US,
-    FIRST,
-    JOB,
-    LEASE,
-    LEASES,
-    NOW,
-    RUNNING,
-    START_US,
-    Bookings,
-    Play,
-    move_on,
-    next_us,
-    settle,
-    start_one,
-)
+from unrack.ledger.devices.playing import Bookings, Play, move_on, next_us, settle, start_one
 from unrack.ledger.devices.sharing import ROOM, TAKEN
 from unrack.ledger.devices.state import DeviceReader, DeviceState, with_more_sharers
 from unrack.ledger.devices.view import DeviceView
@@ -114,7 +98,7 @@ class DeviceLine:
         booked to end just now have ended.
         """
         runs = sorted(held, key=lambda run: run[:2])
-        if self._booked.used[LEASES] > 2 * (len(runs) + self._held.mark[HELD]) + SPARE:
+        if self._booked.used[at.LEASES] > 2 * (len(runs) + self._held.mark[HELD]) + SPARE:
             self._booked.used[:], self._known = 0, {}
         numbers = self.numbers_of([(job, now, 0, shares) for _, job, shares in runs]).tolist()
         self._runs = [(end, job, number) for (end, job, _), number in zip(runs, numbers, strict=True)]
@@ -128,7 +112,7 @@ class DeviceLine:
     def _as_now(self, now: int) -> None:
         """Let the columns of now be those of the ledger, which may not be written meanwhile."""
         source, own, play = self._source, self._own[BASE], self._plays[BASE]
-        before = play.running[1, : play.mark[RUNNING]]
+        before = play.running[1, : play.mark[at.RUNNING]]
         own.job_group[:, before], own.job_node[:, before] = -1, -1
         for name in (*HELD_BY_DEVICE, "counter"):
             column = getattr(source, name)
@@ -148,7 +132,7 @@ class DeviceLine:
         """int64[k]: the numbers of leases, which may then be started or reserved."""
         numbers = np.array([self._number_of(job, shares) for job, _, _, shares in leases], np.int64)
         times = np.array([lease[1:3] for lease in leases], np.int64).reshape(-1, 2)
-        self._booked.lease[numbers, START_US : EXPECTED_US + 1] = times
+        self._booked.lease[numbers, at.START_US : at.EXPECTED_US + 1] = times
         return numbers
 
     def _number_of(self, job: int, shares: Shares) -> int:
@@ -196,16 +180,16 @@ class DeviceLine:
     def end_us(self, lease: int) -> int:
         """When a job ends, where sharers do not change speeds, µs; -1: a job could not start as reserved."""
         fits = self._tried(would_end, lease) == TAKEN
-        return int(self._plays[HERE].done[BEGAN, lease]) if fits else -1
+        return int(self._plays[HERE].done[at.BEGAN, lease]) if fits else -1
 
     def ends_us(self, beside: int = -1) -> dict[int, int] | None:
         """When each job that holds devices, or is to, ends, µs; ``None``: a job cannot start as reserved."""
         if self._tried(start_all, beside, True) != TAKEN:
             return None
         move_on(*self._asked, NEVER_US)
-        done = self._plays[OTHER].done[ENDED]
+        done = self._plays[OTHER].done[at.ENDED]
         over = np.flatnonzero(done >= 0)
-        jobs = self._booked.lease[over, JOB]
+        jobs = self._booked.lease[over, at.JOB]
         order = np.lexsort((jobs, done[over]))
         return dict(zip(jobs[order].tolist(), done[over][order].tolist(), strict=True))
 
@@ -215,8 +199,8 @@ class DeviceLine:
         A job that cannot start so gives it up: -1.
         """
         self._tried(start_all, -1, False)
-        start_us, lease = self._held.held[[START, LEASE], : self._held.mark[HELD]]
-        jobs, ends = self._booked.lease[lease, JOB], self._plays[OTHER].done[BEGAN, lease]
+        start_us, lease = self._held.held[[START, at.LEASE], : self._held.mark[HELD]]
+        jobs, ends = self._booked.lease[lease, at.JOB], self._plays[OTHER].done[at.BEGAN, lease]
         for job in jobs[ends < 0].tolist():
             self.remove(job)
         return jobs, np.where(ends < 0, -1, ends - start_us)
@@ -224,27 +208,27 @@ class DeviceLine:
     @property
     def reserved(self) -> dict[int, int]:
         """Job → reserved start, µs."""
-        start_us, lease = self._held.held[[START, LEASE], : self._held.mark[HELD]]
-        return dict(zip(self._booked.lease[lease, JOB].tolist(), start_us.tolist(), strict=True))
+        start_us, lease = self._held.held[[START, at.LEASE], : self._held.mark[HELD]]
+        return dict(zip(self._booked.lease[lease, at.JOB].tolist(), start_us.tolist(), strict=True))
 
     def moments(self) -> list[int]:
         """When devices come free, µs, as jobs end and are then detached from theirs."""
         self._tried(start_all, -1, False)
         play, found = self._plays[OTHER], list[int]()
         while (end := int(next_us(play.kernel))) < NEVER_US:
-            move_on(*self._asked, max(end, int(play.mark[NOW]) + 1))
-            found.append(int(play.mark[NOW]))
+            move_on(*self._asked, max(end, int(play.mark[at.NOW]) + 1))
+            found.append(int(play.mark[at.NOW]))
         return found
 
     def begin_starts(self) -> None:
         """From now on ask whether leases may start (:meth:`starts`), on devices that are free now."""
-        self._as_now(int(self._plays[BASE].mark[NOW]))
+        self._as_now(int(self._plays[BASE].mark[at.NOW]))
         columns, _, play = self._asked
         take_over(self._own[BASE].kernel, self._plays[BASE].kernel, columns, play)
 
     def starts(self, lease: int) -> bool:
         """Whether the devices of a lease are free now, beside those of leases that were asked about before."""
-        self.more_room(int(self._plays[OTHER].mark[RUNNING]) + 1, 0, 0)
+        self.more_room(int(self._plays[OTHER].mark[at.RUNNING]) + 1, 0, 0)
         while (verdict := start_one(*self._asked, lease, True)) == ROOM:
             self.more_sharers()
         return bool(verdict == TAKEN)
@@ -274,7 +258,7 @@ class DeviceLine:
     def _shares(self, number: int) -> Shares:
         b, found = self._booked, list[Share]()
         names = self._like.devices.quantities
-        first, last = b.lease[number, FIRST:].tolist()
+        first, last = b.lease[number, at.FIRST :].tolist()
         for s in range(first, last):
             _, node, parts, device, end = b.share[s].tolist()
             devices = tuple(b.device[device:end].tolist())

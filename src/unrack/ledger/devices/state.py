@@ -13,28 +13,8 @@ from unrack.cluster.pools.pool import Devices, Pace
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown, room_for
-from unrack.ledger.devices.columns import (
-    CHANGING,
-    FREE,
-    FREE_COUNT,
-    GROUP,
-    HELD,
-    HOME,
-    JOBS,
-    KIND,
-    LEAVING,
-    LEAVING_OFFLINE,
-    LEFT,
-    MODEL,
-    NEXT,
-    OFFLINE,
-    PACE,
-    POOL,
-    SERIAL,
-    SINCE_US,
-    DeviceColumns,
-    make_columns,
-)
+from unrack.ledger.devices import columns as at
+from unrack.ledger.devices.columns import DeviceColumns, make_columns
 from unrack.ledger.devices.sharing import PROBLEMS, ROOM, TAKEN, drop_share, first_end, follow, take_share
 from unrack.ledger.lease import FIRST, NODES, TASKS, Lease, Share
 from unrack.sealed import sealed, sealed_columns, shown
@@ -59,7 +39,7 @@ class DeviceReader:
         if like is None:
             self._sealed = sealed_columns(state.columns)
         else:
-            own: dict[str, Any] = {name: shown(getattr(state.columns, name)) for name in CHANGING}
+            own: dict[str, Any] = {name: shown(getattr(state.columns, name)) for name in at.CHANGING}
             self._sealed = like.columns._replace(**own)
 
     @property
@@ -84,7 +64,7 @@ class DeviceReader:
 
     def group_of(self, device: int) -> int:
         """The group of a device, -1 if it is in none."""
-        return max(int(self._state.columns.device[GROUP, device]), -1)
+        return max(int(self._state.columns.device[at.GROUP, device]), -1)
 
     def draft(self, job: int, shares: int = 1) -> DeviceDraft:
         """A copy on which one job may try what it could hold; ``shares``: how many it may be, more are possible."""
@@ -102,12 +82,12 @@ class DeviceDraft:
         self._reader = reader
         room = max(len(reader.devices.kinds), shares, 1)
         own: dict[str, Any] = {name: np.full((room, 1), -1, np.int64) for name in ("job_group", "job_node")}
-        copied: dict[str, Any] = {name: getattr(ledger, name).copy() for name in (*HELD, "counter")}
+        copied: dict[str, Any] = {name: getattr(ledger, name).copy() for name in (*at.HELD, "counter")}
         self._columns = ledger._replace(**copied, **own)
         self._seal()
 
     def _seal(self) -> None:
-        held: dict[str, Any] = {name: sealed(getattr(self._columns, name)) for name in HELD}
+        held: dict[str, Any] = {name: sealed(getattr(self._columns, name)) for name in at.HELD}
         self.columns: DeviceColumns = self._reader.columns._replace(**held)
         """Read-only, for kernels that place; of the job itself they do not say what it holds."""
 
@@ -121,10 +101,10 @@ class DeviceDraft:
         return verdict
 
 
-def take(c: DeviceColumns, job: int, at: int, share: Share, now: int) -> int:
+def take(c: DeviceColumns, job: int, where: int, share: Share, now: int) -> int:
     """:func:`take_share` with the amounts of a share."""
     amounts = amounts_of(c, share)
-    return take_share(c.kernel, job, at, share.node, np.array(share.devices, np.int64), amounts, share.parts, now)
+    return take_share(c.kernel, job, where, share.node, np.array(share.devices, np.int64), amounts, share.parts, now)
 
 
 def amounts_of(c: DeviceColumns, share: Share) -> Ints:
@@ -147,14 +127,14 @@ def with_more_sharers(c: DeviceColumns) -> DeviceColumns:
 def members(c: DeviceColumns, group: int) -> tuple[int, ...]:
     """The devices of a group, ascending."""
     found = [group]
-    while c.device[NEXT, found[-1]] >= 0:
-        found.append(int(c.device[NEXT, found[-1]]))
+    while c.device[at.NEXT, found[-1]] >= 0:
+        found.append(int(c.device[at.NEXT, found[-1]]))
     return tuple(found)
 
 
 def sharers(c: DeviceColumns, group: int) -> Ints:
     """int64[k]: the jobs on a group, in order of joining."""
-    return c.sharer[: c.group[JOBS, group], group].copy()
+    return c.sharer[: c.group[at.JOBS, group], group].copy()
 
 
 class Leaving(NamedTuple):
@@ -245,7 +225,7 @@ class DeviceState:
         """Give back shares that have just been taken, as if they had not been."""
         for share in reversed(shares):
             leader = min(share.devices)
-            fresh = self.columns.group[JOBS, leader] == 1
+            fresh = self.columns.group[at.JOBS, leader] == 1
             drop_share(self.columns.kernel, job, leader, amounts_of(self.columns, share), True)
             self.columns.counter[0] -= fresh
 
@@ -258,7 +238,7 @@ class DeviceState:
         groups = self.columns.group
         for share in shares:
             leader = min(share.devices)
-            if groups[MODEL, leader] >= 0 and groups[JOBS, leader] > (but >= 0):
+            if groups[at.MODEL, leader] >= 0 and groups[at.JOBS, leader] > (but >= 0):
                 follow(self.columns.kernel, leader, but, now, running, count)
 
     def give(self, job: int, shares: tuple[Share, ...], now: int) -> None:
@@ -275,55 +255,55 @@ class DeviceState:
 
         A RefusedError if one of them is free or in use.
         """
-        states = [int(self.columns.device[GROUP, d]) for d in devices]
+        states = [int(self.columns.device[at.GROUP, d]) for d in devices]
         for device, state in zip(devices, states, strict=True):
-            if state not in (LEAVING, LEAVING_OFFLINE):
+            if state not in (at.LEAVING, at.LEAVING_OFFLINE):
                 raise RefusedError(f"device {device} is not being detached")
         for device, state in zip(devices, states, strict=True):
             self.detaching.pop(device, None)
-            if state == LEAVING:
-                self._set(device, FREE, 1)
+            if state == at.LEAVING:
+                self._set(device, at.FREE, 1)
             else:
-                self._set(device, OFFLINE, 0)
+                self._set(device, at.OFFLINE, 0)
 
     def set_online(self, node: int, online: bool) -> None:
         """The devices at home on a node go out of service with it, or come back; their detaching goes on meanwhile."""
         for device in self.at_home(node):
-            state = int(self.columns.device[GROUP, device])
+            state = int(self.columns.device[at.GROUP, device])
             if online:
-                self._set(device, FREE if state == OFFLINE else LEAVING, int(state == OFFLINE))
+                self._set(device, at.FREE if state == at.OFFLINE else at.LEAVING, int(state == at.OFFLINE))
             else:
-                self._set(device, OFFLINE if state == FREE else LEAVING_OFFLINE, -int(state == FREE))
+                self._set(device, at.OFFLINE if state == at.FREE else at.LEAVING_OFFLINE, -int(state == at.FREE))
 
     # --- reading ------------------------------------------------------------------------------------------------
 
     def left_us(self, job: int, now: int) -> int:
         """The work that is expected to be left of a running job that holds devices, µs at speed 1."""
-        left, pace = float(self.columns.progress[LEFT, job]), float(self.columns.progress[PACE, job])
-        done = max(0, now - int(self.columns.clock[SINCE_US, job])) * pace
+        left, pace = float(self.columns.progress[at.LEFT, job]), float(self.columns.progress[at.PACE, job])
+        done = max(0, now - int(self.columns.clock[at.SINCE_US, job])) * pace
         return max(0, ceil(left - done))
 
     def begins_us(self, job: int, now: int) -> int:
         """When a job that has just started begins to work: not before its devices are attached."""
-        return max(now, int(self.columns.clock[SINCE_US, job])) if self.asking[job] else now
+        return max(now, int(self.columns.clock[at.SINCE_US, job])) if self.asking[job] else now
 
     def groups(self, lease: Lease) -> tuple[int, ...]:
         """The number, its own in the run, of the composition or split device behind each share of a running lease."""
-        return tuple(int(self.columns.group[SERIAL, min(share.devices)]) for share in lease.shares)
+        return tuple(int(self.columns.group[at.SERIAL, min(share.devices)]) for share in lease.shares)
 
     def at_home(self, node: int) -> list[int]:
         """The devices that sit in a node."""
-        return np.flatnonzero(self.columns.device[HOME] == node).tolist()
+        return np.flatnonzero(self.columns.device[at.HOME] == node).tolist()
 
     def busy_at(self, node: int) -> bool:
         """Whether a device that sits in the node is in use."""
-        return any(self.columns.device[GROUP, device] >= 0 for device in self.at_home(node))
+        return any(self.columns.device[at.GROUP, device] >= 0 for device in self.at_home(node))
 
     # --- inside -------------------------------------------------------------------------------------------------
 
     def _set(self, device: int, state: int, free: int) -> None:
-        self.columns.device[GROUP, device] = state
-        self.columns.pool[FREE_COUNT, self.columns.device[POOL, device]] += free
+        self.columns.device[at.GROUP, device] = state
+        self.columns.pool[at.FREE_COUNT, self.columns.device[at.POOL, device]] += free
 
     def check_held(self, lease: Lease, what: str) -> None:
         """Every task must hold, on its node, what it asks of every kind; ``what`` would be done with the lease.
@@ -343,7 +323,7 @@ class DeviceState:
         for share in lease.shares:
             if not share.devices or not all(0 <= d < c.device.shape[1] for d in share.devices):
                 raise RefusedError(f"{what}: {PROBLEMS[-1]} ({share})")
-            kind = int(c.device[KIND, share.devices[0]])
+            kind = int(c.device[at.KIND, share.devices[0]])
             if len(share.amounts) != self._names[kind]:
                 names = ", ".join(self.devices.quantities[kind])
                 raise RefusedError(f"{what}: its lease names the amounts {share.amounts}, wanted {names}")

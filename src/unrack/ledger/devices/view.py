@@ -16,23 +16,7 @@ from unrack.cluster.pools.pool import Devices, Pool
 from unrack.kernels.arrays import Ints
 from unrack.ledger.candidate import Candidate, Chosen
 from unrack.ledger.devices import columns as at
-from unrack.ledger.devices.columns import (
-    FREE,
-    GROUP,
-    HOME,
-    JOBS,
-    KIND,
-    LEFT,
-    MODEL,
-    NODE,
-    PACE,
-    PARTS,
-    POOL,
-    READY_US,
-    SINCE_US,
-    SIZE,
-    DeviceColumns,
-)
+from unrack.ledger.devices.columns import DeviceColumns
 from unrack.ledger.devices.sharing import PROBLEMS, TAKEN
 from unrack.ledger.devices.state import DeviceReader
 from unrack.ledger.lease import Lease, Share
@@ -87,13 +71,13 @@ class DeviceView:
     def free(self, kind: str, node: int = -1) -> Ints:
         """int64[k]: the free devices of a kind, ascending; with a node, those in its reach."""
         c, which = self._columns, self.installed.of_kind(kind)
-        found: Ints = which[c.device[GROUP, which] == FREE]
-        return found if node < 0 else found[self.installed.reach[c.device[POOL, found], node]]
+        found: Ints = which[c.device[at.GROUP, which] == at.FREE]
+        return found if node < 0 else found[self.installed.reach[c.device[at.POOL, found], node]]
 
     def compositions(self, kind: str) -> list[Composition]:
         """Those in use, in order of their first device."""
         c = self._columns
-        return [self._composition(int(d)) for d in self.installed.of_kind(kind) if c.device[GROUP, d] == d]
+        return [self._composition(int(d)) for d in self.installed.of_kind(kind) if c.device[at.GROUP, d] == d]
 
     def admits(self, lease: Lease) -> Reason | None:
         """Whether the core would take the devices of a lease now; ``None``: it would. Changes nothing.
@@ -120,7 +104,7 @@ class DeviceView:
         """
         c, some = self._columns, full > 0
         for kind in np.flatnonzero(c.needs[:, job]).tolist():
-            mine, which, wants = c.pool[at.KIND_OF] == kind, c.device[KIND] == kind, c.wants[kind, :, job]
+            mine, which, wants = c.pool[at.KIND_OF] == kind, c.device[at.KIND] == kind, c.wants[kind, :, job]
             reach, of = np.unique(self.installed.reach[mine][:, some], axis=0, return_inverse=True)
             enough = np.bincount(of.ravel(), c.pool[at.COUNT, mine], len(reach)) >= reach @ full[some]
             slow = c.overhead[mine].any() or c.pool[[at.ATTACH_US, at.DETACH_US]][:, mine].any()
@@ -132,7 +116,7 @@ class DeviceView:
 
     def share(self, job: int, node: int, devices: tuple[int, ...], parts: int = 0) -> Share:
         """A share with the amounts that a task of the job asks of the devices' kind."""
-        kind = int(self._columns.device[KIND, devices[0]])
+        kind = int(self._columns.device[at.KIND, devices[0]])
         names = self.installed.quantities[kind]
         wants = self._columns.wants[kind, : len(names), job]
         return Share(node, tuple(sorted(devices)), tuple(wants.tolist()), parts)
@@ -180,10 +164,10 @@ class DeviceView:
         for share in lease.shares:
             leader = share.devices[0]
             used, jobs = self._jobs_with_one_more(leader)
-            pool = self.installed.pools[int(c.device[POOL, leader])]
-            begins = int(c.group[READY_US, leader]) if used else now + (pool.attach_us if self._remote(share) else 0)
+            pool = self.installed.pools[int(c.device[at.POOL, leader])]
+            begins = int(c.group[at.READY_US, leader]) if used else now + (pool.attach_us if self._remote(share) else 0)
             ready = max(ready, begins)
-            frozen = used and c.group[MODEL, leader] >= 0 and bool(c.frozen[c.group[MODEL, leader]])
+            frozen = used and c.group[at.MODEL, leader] >= 0 and bool(c.frozen[c.group[at.MODEL, leader]])
             for other in self._reader.sharers(leader).tolist() if used else []:
                 ends[other] = self.end_us(other) if frozen else self._end_beside(other, leader, jobs, now)
         speed = self.first_speed(lease)
@@ -193,39 +177,40 @@ class DeviceView:
     def _jobs_with_one_more(self, leader: int) -> tuple[bool, int]:
         """Whether a device leads a group in use, and how many jobs would share it with one more."""
         c = self._columns
-        used = int(c.device[GROUP, leader]) == leader
-        return used, int(c.group[JOBS, leader]) + 1 if used else 1
+        used = int(c.device[at.GROUP, leader]) == leader
+        return used, int(c.group[at.JOBS, leader]) + 1 if used else 1
 
     def _remote(self, share: Share) -> bool:
         """Whether a device of the share sits elsewhere than on its node."""
-        return any(self._columns.device[HOME, device] != share.node for device in share.devices)
+        return any(self._columns.device[at.HOME, device] != share.node for device in share.devices)
 
     def _speed_on(self, job: int, share: Share) -> float:
         c, leader = self._columns, share.devices[0]
-        kind = self.installed.kinds[int(c.device[KIND, leader])]
-        pool = self.installed.pools[int(c.device[POOL, leader])]
+        kind = self.installed.kinds[int(c.device[at.KIND, leader])]
+        pool = self.installed.pools[int(c.device[at.POOL, leader])]
         speed = self.speed(job, kind, len(share.devices), self._jobs_with_one_more(leader)[1])
         return speed / (1 + pool.overhead if self._remote(share) else 1)
 
     def _end_beside(self, job: int, leader: int, jobs: int, now: int) -> int:
         """When a running job would end with so many jobs on one of its compositions."""
         c = self._columns
-        begins = max(now, int(c.clock[SINCE_US, job]))
-        done = max(0, now - int(c.clock[SINCE_US, job])) * float(c.progress[PACE, job])
-        left = max(0.0, float(c.progress[LEFT, job]) - done)
-        kind = self.installed.kinds[int(c.device[KIND, leader])]
-        size = int(c.group[SIZE, leader])
-        before = self.speed(job, kind, size, int(c.group[JOBS, leader]))
-        speed = float(c.progress[PACE, job]) * self.speed(job, kind, size, jobs) / before
+        begins = max(now, int(c.clock[at.SINCE_US, job]))
+        done = max(0, now - int(c.clock[at.SINCE_US, job])) * float(c.progress[at.PACE, job])
+        left = max(0.0, float(c.progress[at.LEFT, job]) - done)
+        kind = self.installed.kinds[int(c.device[at.KIND, leader])]
+        size = int(c.group[at.SIZE, leader])
+        before = self.speed(job, kind, size, int(c.group[at.JOBS, leader]))
+        speed = float(c.progress[at.PACE, job]) * self.speed(job, kind, size, jobs) / before
         return begins + ceil(left / speed) if speed > 0 else NEVER_US
 
     def _composition(self, leader: int) -> Composition:
         c = self._columns
-        names = self.installed.quantities[int(c.device[KIND, leader])]
+        names = self.installed.quantities[int(c.device[at.KIND, leader])]
         free = c.installed[: len(names), leader] - c.held[: len(names), leader]
         return Composition(
-            self._reader.members(leader), self.installed.pools[int(c.device[POOL, leader])], int(c.group[NODE, leader]),
-            tuple(self._reader.sharers(leader).tolist()), int(c.group[PARTS, leader]), tuple(free.tolist()),
+            self._reader.members(leader), self.installed.pools[int(c.device[at.POOL, leader])],
+            int(c.group[at.NODE, leader]), tuple(self._reader.sharers(leader).tolist()),
+            int(c.group[at.PARTS, leader]), tuple(free.tolist()),
         )  # fmt: skip
 
 

@@ -138,7 +138,7 @@ class ListScheduler(AnyResource):
                 memory = self.begin(view)
         starts = self._starts(view, memory, now) if waiting else []
         memory.started_us = now if starts else memory.started_us
-        decisions: list[Decision] = self.by_rule(view, memory, starts)
+        decisions: list[Decision] = memory.by_rule(view, self, starts)
         if not self.wait and waiting > len(starts) and memory.turn is None:
             started = {start.lease.job for start in starts}
             away = [job for job in view.queue.tolist() if job not in started]

@@ -8,8 +8,7 @@ from unrack.jit import plain
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown_rows
 from unrack.ledger.devices.columns import FREE, GROUP
-from unrack.ledger.lease import Share
-from unrack.ledger.memory_use import as_rows, from_rows
+from unrack.ledger.lease import Share, as_rows, from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.heads_kernel import PassRule, refuse
 from unrack.policy.discipline.queue_kernel import Backfill
@@ -137,7 +136,7 @@ class PassChoices:
         else:
             chosen = made.find_now(job)
         if chosen is None:
-            limited = made.limited(job)
+            limited = c.aside[1] > 0 and made.limited(job)  # of places the last are limits, if any are
             walk[FOUND] = ASIDE if limited else -1
             if not closed:
                 why = (LIMITED, 0) if limited else made.placement.refusal(made.notes, job)
@@ -148,7 +147,8 @@ class PassChoices:
         rows, claims = as_rows(chosen.lease, self.passes.places)
         at, claim = int(walk[ROWS]), int(walk[CLAIMS])
         end, claim_end = at + len(rows), claim + len(claims)
-        self.passes.replace(out=grown_rows(c.out, end), **room_for_reserved(c, CLAIMED, claim_end))
+        if end > len(c.out) or claim_end > len(c.new_claims):
+            self.passes.replace(out=grown_rows(c.out, end), **room_for_reserved(c, CLAIMED, claim_end))
         self._columns.out[at:end], self._columns.new_claims[claim:claim_end] = rows, claims
         walk[FOUND], walk[CLAIMS_FOUND], walk[HELD_US] = end, claim_end, chosen.length_us
         walk[OPENS] = self._opens(chosen.lease.shares)

@@ -11,8 +11,6 @@ from unrack.jit import plain
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown
 from unrack.ledger.jobs import QUEUED
-from unrack.ledger.lease import Lease
-from unrack.ledger.memory_use import from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline import walk
 from unrack.policy.discipline.heads_kernel import PassRule, has_none
@@ -87,7 +85,7 @@ class Passes(Reserved):
             if count >= 0 or (count == CHOOSE and step and far[walk.COUNT] > 0):
                 break
             if count == CHOOSE:
-                asked = asked or PassChoices(self, made or choices(now, False), rule, step)
+                asked = asked or PassChoices(self, made or self.choices(view, now, choices), rule, step)
                 asked.answer()
             else:
                 self.replace(**more_room(self.columns, len(order), running))
@@ -184,24 +182,6 @@ class Passes(Reserved):
                 self.columns.late[walk.IN_KERNEL, kind] = made.placement.in_kernel(made.view, made.notes, job)
             return kind
         return int(c.kind[job])
-
-    def lease(self, s: int) -> Lease:
-        """What the job holds that is number ``s`` among those that start, but for devices."""
-        c = self.columns
-        job, row, end, claim, claim_end = c.started[:5, s].tolist()
-        claims = c.new_claims[claim:claim_end]
-        claims = claims[claims[:, 0].argsort()] if c.kept_of[job] else claims
-        return from_rows(job, c.out[row:end], claims, self.places)
-
-    def counted(self, count: int) -> list[Start]:
-        """Starts of those on places that were not chosen."""
-        if count == 0:
-            return []
-        if len(self.columns.slot):
-            return [Start(self.lease(s)) for s in range(count)]
-        c = self.columns
-        jobs, first, end = c.started[:3, :count].tolist()
-        return [Start(Lease(jobs[i], c.out[first[i] : end[i]].copy())) for i in range(count)]
 
     def _opening(self, order: Ints, second: Ints, rule: PassRule) -> list[int]:
         """Those that were tried and had no place."""

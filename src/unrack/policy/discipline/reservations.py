@@ -124,7 +124,7 @@ class Conservative(Planning):
         what = PlanRound(2 if stirred and not (memory.chosen or memory.lends) else int(compress), trust=True)
         choices = partial(self.choices, view, memory)
         starts = memory.completed(memory.round(view, jobs, now, what, choices), now, choices)
-        return self.by_rule(view, memory, starts), memory
+        return memory.by_rule(view, self, starts), memory
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
         """When the next reservation falls due: what it was planned to wait for may have moved forward since."""
@@ -217,7 +217,7 @@ class SlurmLike(Planning):
         if now % self.interval_us or (memory.planned_at == now and memory.planned_version == view.version):
             return self._in_order(view, memory, now), memory
         starts = self._plan(view, memory, now, brief=True)
-        decisions = self.by_rule(view, memory, starts)
+        decisions = memory.by_rule(view, self, starts)
         memory.planned_at, memory.planned_version = now, -1 if decisions else view.version
         return decisions, memory
 
@@ -252,7 +252,7 @@ class SlurmLike(Planning):
         starts = memory.pass_over(view, jobs, NO_SECOND, now, rule, choices)
         memory.blocked.note(view, jobs, len(starts))
         starts = memory.completed(starts, now, choices)
-        return self.by_rule(view, memory, starts)
+        return memory.by_rule(view, self, starts)
 
     def next_round(self, view: View, memory: Plan, now: int) -> int | None:
         """The next multiple of the interval, if jobs wait and a plan then may differ from the last.

@@ -23,9 +23,9 @@ from unrack.policy.flow.assignment import Assignment, Sides, assign
 from unrack.policy.flow.costs import CostModel, Costs, NetworkLoad, Phase, load_at, postpones
 from unrack.policy.flow.left import MOST, Left, Sort, Sorts
 from unrack.policy.gpus.rule import GpuRule
-from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.contract import MemoryRule, MixedNotes
 from unrack.policy.placement.lent_memory import LocalMemory
-from unrack.policy.placement.mixed import Mixed, MixedNotes
+from unrack.policy.placement.mixed import Mixed
 from unrack.view import Draft, View
 
 MOST_COST = 1000

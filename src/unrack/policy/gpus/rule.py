@@ -15,6 +15,7 @@ from unrack.ledger.columns import grown, room_for
 from unrack.ledger.lease import Lease
 from unrack.policy.gpus.place_kernel import GpuRoom, place_job, sets_of
 from unrack.policy.gpus.rules import BY_DEMANDS, BY_KIND, CLUSTERING, RULES, SHARED
+from unrack.policy.placement.claiming import asks_devices
 from unrack.reasons import Code, Reason
 from unrack.resources.gpus.choice import Neighbours, terms, utility_of
 from unrack.resources.gpus.columns import WHOLE, Ask, ask_of
@@ -230,12 +231,6 @@ class GpuRule:
                     notes.demands = demands_of(notes.counts)
         if code in BY_KIND:
             notes.demands = notes.demands._replace(kinds=notes.rows[1])
-
-
-def asks_devices(view: View, job: int) -> bool:
-    """Whether a job asks for pooled devices."""
-    devices = view.columns.devices
-    return devices is not None and devices.asks(job)
 
 
 def notes_on(cluster: Cluster, rule: GpuRule) -> GpuNotes:

@@ -15,8 +15,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_US, CPU
-from unrack.ledger.lease import ranges
-from unrack.ledger.memory_use import from_rows
+from unrack.ledger.lease import from_rows, ranges
 from unrack.policy.contract import Start
 from unrack.policy.discipline.reservations import SlurmLike
 from unrack.policy.discipline.skyline.columns import CHOICE, LEDGER, LENT, PlanColumns, columns_for, more_room

@@ -13,7 +13,7 @@ from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.candidate import Candidate, TaskAsk, candidates_on
 from unrack.ledger.lease import Lease
-from unrack.policy.contract import EVERYTHING, Ability, Decision, Estimates, Start, Traits
+from unrack.policy.contract import EVERYTHING, Ability, Estimates, Traits
 from unrack.policy.discipline.walk import REFUSED
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, learns_of, reads_of
@@ -26,9 +26,9 @@ from unrack.policy.placement.claiming import (
     ways,
     why_not_together,
 )
-from unrack.policy.placement.contract import MemoryRule
+from unrack.policy.placement.contract import MemoryRule, MixedNotes
 from unrack.policy.placement.lent_memory import FITS, LentMemory, LocalMemory
-from unrack.policy.placement.mixed import Mixed, MixedNotes
+from unrack.policy.placement.mixed import Mixed
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
 from unrack.view import View
@@ -200,15 +200,6 @@ class AnyResource:
         if memory.notes is None and (memory.chosen or view.columns.devices is not None or self.beyond_nodes(view)):
             memory.notes = self.placement.begin(view)
         return memory.notes
-
-    def by_rule(self, view: View, memory: Any, decisions: list[Start]) -> list[Decision]:
-        """Starts with the rule that placed them; there is none where nodes are counted."""
-        if not decisions:
-            return []
-        nameless = (memory.chosen or memory.notes is not None) and any(not decision.rule for decision in decisions)
-        chosen = nameless and self.beyond_nodes(view)
-        rule = self.placement.rule(self.notes(view, memory)) if chosen else ""
-        return [Start(one.lease, one.rule or rule, one.limit_us) for one in decisions] if rule else [*decisions]
 
     def beyond_nodes(self, view: View) -> bool:
         """Whether counting nodes does not do: a job in the system asks for devices, or a rule is for more."""

@@ -8,12 +8,14 @@ chooses for a component as for a job by itself, now and for times to come.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import ClaimReader
 from unrack.ledger.columns import CPU, MEM
+from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.lease import NODES, TASKS, Lease, Share, attached, nodes_of, summed, together
 from unrack.reasons import Code, Reason
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
@@ -146,6 +148,45 @@ class Claiming:
         left, claims = self._free.copy(), self._claims(node, shares)
         left[claims[:, PLACE]] -= claims[:, AMOUNT]
         return left
+
+
+class Taking:
+    """What the tasks of a job take beside cores and memory by a rule, one after the other on what is left."""
+
+    def __init__(
+        self, made: Any, view: View, memory: Any, job: int, rule: int, now: int, claims: Claiming | None
+    ) -> None:  # fmt: skip
+        self._made, self._view, self._how, self.claims = made, view, (memory, job, rule, now), claims
+        self.draws, devices = asks_devices(view, job), view.columns.devices  # whether these are devices
+        self.columns, self.shares = memory.plain if devices is None else devices.columns, list[Share]()
+        self._draft: Any = None
+
+    def spot(self, free: Ints) -> tuple[int, tuple[Share, ...]]:
+        """As of :meth:`unrack.policy.pools.pool_placement.PoolPlacement.spot`, on what is left of devices."""
+        found: tuple[int, tuple[Share, ...]]
+        found = self._made.spot(self._view, *self._how, self.columns, free, self.claims)
+        return found
+
+    def hold(self, node: int, shares: tuple[Share, ...]) -> None:
+        """A task has a place, and its devices."""
+        _, job, _, now = self._how
+        if self.claims is not None:
+            self.claims.put(node, shares)
+        for share in shares:
+            if self._draft is None:
+                devices = self._view.columns.devices
+                assert devices is not None
+                self._draft = devices.draft(job, int(self._view.asks[ALL_TASKS, job]) * len(devices.devices.kinds))
+            verdict = self._draft.try_share(share, now)
+            assert verdict == TAKEN
+            self.columns = self._draft.columns
+        self.shares += shares
+
+
+def asks_devices(view: View, job: int) -> bool:
+    """Whether a job asks for pooled devices."""
+    devices = view.columns.devices
+    return devices is not None and devices.asks(job)
 
 
 def claiming(view: View, job: int, within: Bools | None = None) -> Claiming | None:

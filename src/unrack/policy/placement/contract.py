@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from unrack.cluster.spec import Cluster
@@ -10,6 +11,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease, Loan
 from unrack.policy.contract import Ability
 from unrack.policy.placement.alone import Alone
+from unrack.policy.pools.pool_placement import PoolNotes
 from unrack.reasons import Reason
 from unrack.view import View
 from unrack.vocabulary import Need
@@ -70,6 +72,15 @@ class Placement(Protocol):
 
     def why(self, view: View, notes: Any, job: int, now: int) -> Reason | None:
         """Why a job has no place now; ``None``: it has one."""
+
+
+@dataclass(slots=True)
+class MixedNotes:
+    """What a mixed placement remembers: of the rules for pools, for memory and for GPUs."""
+
+    pools: PoolNotes
+    memory: Any
+    gpus: Any = None
 
 
 class Room(NamedTuple):

@@ -86,7 +86,7 @@ class LocalMemory:
 def shown(room: Room) -> tuple[Ints, Ints]:
     """Free and installed amounts as the kernels take them: nodes that take no task have nothing."""
     closed = room.cores < 0
-    free = np.stack([np.where(closed, 0, room.cores), np.where(closed, 0, room.free[1])])
+    free = np.concatenate([np.where(closed, 0, room.cores), np.where(closed, 0, room.free[1])]).reshape(2, -1)
     return sealed(free), sealed(np.where(closed, 0, np.maximum(free, 1)))
 
 
@@ -145,6 +145,13 @@ class Lenders:
 
     terms: LendingTerms
     scratch: Scratch = field(default_factory=Scratch)
+    section: Ints = field(init=False)  # int64[nodes]: the group of each; those of none are one behind the others
+    grouped: Bools = field(init=False)  # bool[nodes]: which are of a group
+
+    def __post_init__(self) -> None:
+        """Work out what the terms say of nodes."""
+        self.grouped = self.terms.group != -1
+        self.section = np.where(self.grouped, self.terms.group, self.terms.groups)
 
 
 @dataclass(frozen=True)
@@ -196,11 +203,10 @@ class LentMemory:
         """What is free there; and what is free within reach."""
         if self._local_first:
             yield room.free[1]
-        terms, own, limits = notes.terms, room.free[1], self._lendable(view, room)
+        section, own, limits = notes.section, room.free[1], self._lendable(view, room)
         lend = np.minimum(own, limits) if len(limits) else own
-        section = np.where(terms.group == -1, terms.groups, terms.group)
-        free = np.bincount(section, lend, terms.groups + 1).astype(np.int64)
-        yield free[section] + np.where(section < terms.groups, free[terms.groups], 0) + own - lend
+        free = np.bincount(section, lend, notes.terms.groups + 1).astype(np.int64)
+        yield free[section] + free[-1] * notes.grouped + own - lend
 
     def spread(self, view: View, notes: Lenders, job: int, room: Room, tasks: int, now: int) -> list[Spot] | None:
         """Nodes that have all memory, under rules that look for them first; or nodes and lenders."""
@@ -217,6 +223,8 @@ class LentMemory:
         return ANY if view.lendable is None else view.lendable - (room.lent - view.lent)
 
     def _aware(self, view: View, notes: Lenders) -> Any:
+        if view.contention is None:
+            return None
         return notes.scratch.aware(view, RULES[self.rule] == LendingRule.AWARE)
 
     def kind(self, view: View, job: int) -> object:

@@ -12,25 +12,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from unrack.ledger.lease import NODES, Lease, Share, in_runs, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
 from unrack.policy.discipline.walk import REFUSED
-from unrack.policy.gpus.rule import GpuRule, asks_devices
+from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.alone import Alone
 from unrack.policy.placement.claiming import (
     NONE,
     Claiming,
+    Taking,
+    asks_devices,
     claiming,
     found_together,
     kind_together,
     ways,
     why_not_together,
 )  # fmt: skip
-from unrack.policy.placement.contract import MemoryRule, Room, Spot
+from unrack.policy.placement.contract import MemoryRule, MixedNotes, Room, Spot
 from unrack.policy.placement.lent_memory import (
     FITS,
     OF_DEVICES,
@@ -44,24 +45,14 @@ from unrack.policy.placement.lent_memory import (
     room_on,
 )  # fmt: skip
 from unrack.policy.pools.place_kernel import NO_CORES, RANDOM_FIT, close_unserved
-from unrack.policy.pools.pool_notes import PoolNotes
-from unrack.policy.pools.pool_placement import NAMES, RULES, Taking
+from unrack.policy.pools.pool_placement import BY_LOAD, NAMES, RULES, PoolNotes
 from unrack.policy.pools.pool_policy import Lookahead, Pooled, Urgency
 from unrack.policy.tiers.cluster_kernel import Clusters, server_asks
 from unrack.reasons import Code, Reason
-from unrack.sealed import sealed
+from unrack.sealed import sealed, shown
 from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
-
-
-@dataclass(slots=True)
-class MixedNotes:
-    """What a mixed placement remembers: of the rules for pools, for memory and for GPUs."""
-
-    pools: PoolNotes
-    memory: Any
-    gpus: Any = None
 
 
 @dataclass(frozen=True)
@@ -111,8 +102,9 @@ class Mixed:
             found = self.pooled.find(view, pools, job, pools.rule, now)
             pools.refused = found if isinstance(found, int) else 0
             return None if isinstance(found, int) else found
+        pools.late = False
         lease = self._find(view, notes, job, now)
-        if lease is None and view.running_count == 0 and view.deadline_us[job] >= 0:
+        if lease is None and pools.late and view.running_count == 0 and view.deadline_us[job] >= 0:
             pools.patient = job  # it would wait forever for a place where it is not late
             lease = self._find(view, notes, job, now)
             pools.patient = -1
@@ -205,7 +197,7 @@ class Mixed:
             if tasks[job] == 1:
                 room = self._room(view, notes, claiming(view, job))
                 for mb in self.memory.offers(view, notes.memory, job, room):
-                    free = sealed(np.stack([room.cores, mb]))
+                    free = shown(np.concatenate([room.cores, mb]).reshape(2, -1))
                     first = min(first, pooled.opens_us(view, pools, np.array([job]), pools.rule, now, free))
             else:
                 for moment in sorted(set(pooled.gang_moments(view, pools, job, now))):
@@ -294,7 +286,8 @@ class Mixed:
         pools = notes.pools
         if isinstance(pools, Urgency):
             pools.count(view)
-        pools.rule = self.pooled.rule_now(view, pools)
+        if self.pooled.rule == BY_LOAD:
+            pools.rule = self.pooled.rule_now(view, pools)
         return pools
 
     def _room(self, view: View, notes: MixedNotes, claims: Claiming | None) -> Room:
@@ -357,7 +350,7 @@ class Mixed:
             close_unserved(taking.columns.kernel, job, notes.pools.rule, room.cores, notes.pools.answer)
         elif taking.draws:
             offers = self.memory.offers(view, notes.memory, job, room)
-            nodes = (taking.spot(sealed(np.stack([room.cores, mb])))[0] for mb in offers)
+            nodes = (taking.spot(shown(np.concatenate([room.cores, mb]).reshape(2, -1)))[0] for mb in offers)
             if (node := next((one for one in nodes if one >= 0), -1)) < 0:
                 return None
             room, left = on_one_node(room, node), 1
@@ -377,9 +370,11 @@ class Mixed:
         for held in range(spot.tasks):
             if room.cores[spot.node] < 0:
                 return held
-            free = np.full(room.free.shape, -1, np.int64)
-            free[:, spot.node] = room.free[0, spot.node], NEVER_US
-            node, shares = taking.spot(sealed(free)) if taking.draws else (spot.node, ())
+            node, shares = spot.node, tuple[Share, ...]()
+            if taking.draws:
+                free = np.full(room.free.shape, -1, np.int64)
+                free[:, node] = room.free[0, node], NEVER_US
+                node, shares = taking.spot(shown(free))
             if node < 0:
                 return held
             taking.hold(node, shares)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -11,11 +12,10 @@ import numpy as np
 from unrack.cluster.pools.pool import Pace, no_devices
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.devices.columns import FREE, GROUP, KIND, POOL, SHARE, DeviceColumns, make_columns
-from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.devices.state import members
 from unrack.ledger.lease import NO_LOANS, Lease, Share
 from unrack.policy.discipline.walk import CLOSED
-from unrack.policy.placement.claiming import Claiming, claiming, ways
+from unrack.policy.placement.claiming import Claiming, Taking, claiming, ways
 from unrack.policy.pools.lookahead_kernel import Ahead, pass_over
 from unrack.policy.pools.opening_kernel import closed_until, opening
 from unrack.policy.pools.place_kernel import (
@@ -28,7 +28,6 @@ from unrack.policy.pools.place_kernel import (
     PoolRule,
     place,
 )
-from unrack.policy.pools.pool_notes import PoolNotes
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed, sealed_columns
 from unrack.units import NEVER_US, SECOND_US
@@ -37,11 +36,51 @@ from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
 
 RULES = {rule.name.lower().replace("_", "-"): int(rule) for rule in PoolRule}
 """Names of the placement rules."""
+BY_LOAD = "disaggregation-aware"
+"""One of two of them, by the load."""
 NAMES = {int(rule): name for name, rule in RULES.items()}
 TEXT, AUTHORS = READINGS = ("text", "authors")
 """How the papers' algorithms are read: as they are written, or as the authors' program has them."""
 NO_OTHERS: Ints = np.zeros(0, np.int64)
 NO_PACE = Pace(np.zeros((0, 0), np.int64), np.ones((1, 2, 2)), np.zeros((1, 0), np.bool_), np.zeros(1, np.bool_))
+
+
+@dataclass(slots=True)
+class PoolNotes:
+    """Which waiting jobs ask the same, and what depends on the cluster and the rule alone.
+
+    It grows with the jobs: of those that are not submitted yet nothing is known, and nothing depends on them.
+    """
+
+    answer: PoolAnswer
+    draws: np.random.Generator
+    plain: DeviceColumns  # columns without devices, for a cluster without pools
+    loads: dict[str, tuple[int, int, int]]  # of the disaggregation-aware rule: quantity → kind, row, amount installed
+    authors: bool  # as in `place`
+    # job → which other jobs ask the same; of the jobs that have waited so far
+    shape_of: dict[int, int] = field(default_factory=dict)
+    shapes: dict[bytes, int] = field(default_factory=dict)  # what is asked → that number
+    rule: int = 0  # the one that is in force
+    refused: int = 0  # why the job that was asked about last has no place; 0: that is not known
+    patient: int = -1  # a job with an own deadline that does not count just now; -1: none
+    late: bool = False  # whether an own deadline may have kept the job that was asked about last from a place
+
+    def shape(self, view: View, job: int) -> int:
+        """The shape of a job: known, or noted now."""
+        found = self.shape_of.get(job)
+        if found is not None:
+            return found
+        state = view.columns
+        asked = state.asks[:ESTIMATE, job].tobytes()
+        if state.devices is not None:
+            c = state.devices.columns
+            asked += c.wants[:, :, job].tobytes() + c.model[:, job].tobytes()
+        if state.claimed is not None:
+            asked += state.claimed.asked(job).tobytes()
+        if view.cluster.places.windows:  # how long a job runs decides where it may
+            asked += state.asks[ESTIMATE, job].tobytes()
+        found = self.shape_of[job] = self.shapes.setdefault(asked, len(self.shapes))
+        return found
 
 
 class PoolPlacement:
@@ -70,13 +109,14 @@ class PoolPlacement:
             "draws": np.random.Generator(np.random.PCG64([self.seed, view.version] if view.version else self.seed)),
             "plain": sealed_columns(make_columns(no_devices(nodes), np.zeros((0, 0, 0), np.int64), NO_PACE)),
             "loads": self._loads(view),
+            "rule": RULES.get(self.rule, -1),
             "authors": self.authors,
         }
 
     def rule_now(self, view: View, memory: PoolNotes) -> int:
         """The rule for this round: of the disaggregation-aware policy, by the loads of bandwidth and capacity."""
-        if self.rule != "disaggregation-aware":
-            return RULES[self.rule]
+        if self.rule != BY_LOAD:
+            return memory.rule
         bandwidth, capacity = self.load(view, memory, self.bandwidth), self.load(view, memory, self.capacity)
         relaxed = bandwidth <= self.low and capacity <= self.low
         fast = bandwidth >= self.high and (capacity < self.high or (capacity == self.high and not self.authors))
@@ -187,10 +227,12 @@ class PoolPlacement:
         if job == memory.patient:
             deadline_us = np.where(np.arange(len(deadline_us)) == job, -1, deadline_us)
             deadline_us.flags.writeable = False  # as that of the view: one kernel for both
-        return place(
+        node = place(
             columns.kernel, state.asks, free, state.total, deadline_us, job, rule, now, draw, draw2, memory.answer,
             memory.authors,
         )  # fmt: skip
+        memory.late = memory.late or memory.authors or bool(memory.answer.earliest[0] < NEVER_US)
+        return node
 
     def spot(
         self, view: View, memory: PoolNotes, job: int, rule: int, now: int, columns: DeviceColumns, free: Ints,
@@ -332,38 +374,6 @@ class PoolPlacement:
         """Devices as kernels take them."""
         devices = view.columns.devices
         return memory.plain if devices is None else devices.columns
-
-
-class Taking:
-    """What the tasks of a job take beside cores and memory by a rule, one after the other on what is left."""
-
-    def __init__(
-        self, made: PoolPlacement, view: View, memory: PoolNotes, job: int, rule: int, now: int, claims: Claiming | None
-    ) -> None:  # fmt: skip
-        self._made, self._view, self._how, self.claims = made, view, (memory, job, rule, now), claims
-        devices = view.columns.devices
-        self.draws = devices is not None and devices.asks(job)  # whether these are devices
-        self.columns, self.shares = made.columns(view, memory), list[Share]()
-        self._draft: Any = None
-
-    def spot(self, free: Ints) -> tuple[int, tuple[Share, ...]]:
-        """As of :meth:`PoolPlacement.spot`, on what is left of devices."""
-        return self._made.spot(self._view, *self._how, self.columns, free, self.claims)
-
-    def hold(self, node: int, shares: tuple[Share, ...]) -> None:
-        """A task has a place, and its devices."""
-        _, job, _, now = self._how
-        if self.claims is not None:
-            self.claims.put(node, shares)
-        for share in shares:
-            if self._draft is None:
-                devices = self._view.columns.devices
-                assert devices is not None
-                self._draft = devices.draft(job, int(self._view.asks[TASKS, job]) * len(devices.devices.kinds))
-            verdict = self._draft.try_share(share, now)
-            assert verdict == TAKEN
-            self.columns = self._draft.columns
-        self.shares += shares
 
 
 def next_second(us: int) -> int:

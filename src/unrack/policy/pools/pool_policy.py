@@ -48,8 +48,7 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.devices.columns import DeviceColumns
 from unrack.ledger.state import REJECTED
 from unrack.policy.pools.lookahead_kernel import Ahead, cheapest
-from unrack.policy.pools.pool_notes import PoolNotes
-from unrack.policy.pools.pool_placement import TEXT, PoolPlacement
+from unrack.policy.pools.pool_placement import TEXT, PoolNotes, PoolPlacement
 from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE
@@ -164,10 +163,6 @@ class Lookahead(Pooled):
             dear=dear(view, worths),
         )
 
-    def rule_now(self, view: View, memory: PoolNotes) -> int:
-        """One rule, whatever the load."""
-        return -1
-
     def node(
         self, view: View, memory: PoolNotes, job: int, rule: int, now: int, columns: DeviceColumns, free: Ints
     ) -> int:
@@ -175,6 +170,7 @@ class Lookahead(Pooled):
         assert isinstance(memory, Urgency)
         state = view.columns
         late, alone, ahead = memory.latest(view, job) < now, view.running_count == 0, self.ahead(memory)
+        memory.late = True
         return cheapest(
             columns.kernel, state.asks, free, view.deadline_us, job, late, alone, ahead, now, memory.answer
         )  # fmt: skip

@@ -123,22 +123,13 @@ COUNTERS: TypeAdapter[list[CounterFile]] = TypeAdapter(list[CounterFile])
 
 
 class Counter(NamedTuple):
-    """One counter, and the number of its first place; one per rack or node has a place in each with cores."""
+    """One counter; one per rack or node has a place in each with cores."""
 
     file: CounterFile
-    first: int
+    places: slice  # which are its own
     amounts: Ints  # int64[its places]: installed
     at: Ints  # int64[nodes]: which of its places tasks there claim; -1: none, as the node has nothing of it
-
-    @property
-    def size(self) -> int:
-        """How many places it has."""
-        return len(self.amounts)
-
-    @property
-    def places(self) -> slice:
-        """Which places are its own."""
-        return slice(self.first, self.first + self.size)
+    by_task: bool  # whether every task asks for the amount
 
 
 class Counters(Usual):
@@ -152,7 +143,8 @@ class Counters(Usual):
             if any(one.file.name == file.name for one in self._counters):
                 continue
             names, amounts, at = self._parted(file, f"{where}.{i}")
-            self._counters.append(Counter(file, len(places), amounts, at))
+            own = slice(len(places), len(places) + len(names))
+            self._counters.append(Counter(file, own, amounts, at, file.by_task))
             places += [Place(*place) for place in zip(names, [file.name] * len(names), amounts.tolist(), strict=True)]
         self.places = tuple(places)
         self.quantities = tuple(counter.file.name for counter in self._counters)
@@ -198,10 +190,10 @@ class Counters(Usual):
             if not amount:
                 continue
             at = counter.at[nodes]
-            held = np.bincount(at[at >= 0], tasks[at >= 0], counter.size).astype(np.int64)
+            held = np.bincount(at[at >= 0], tasks[at >= 0], len(counter.amounts)).astype(np.int64)
             where = np.flatnonzero(held)
-            each = held[where] * amount if counter.file.by_task else np.full(len(where), amount)
-            rows += zip((counter.first + where).tolist(), each.tolist(), strict=True)
+            each = held[where] * amount if counter.by_task else np.full(len(where), amount)
+            rows += zip((counter.places.start + where).tolist(), each.tolist(), strict=True)
         return np.array(rows, np.int64).reshape(-1, 2)
 
     def anywhere(self, asked: Ints, tasks: int) -> Ints | None:
@@ -216,7 +208,7 @@ class Counters(Usual):
         for counter, amount in zip(self._counters, asked.tolist(), strict=True):
             if amount and counter.file.per != "cluster":
                 at, tasks = counter.at[full > 0], full[full > 0]
-                held = np.bincount(at.clip(0), tasks, counter.size).astype(np.int64)
+                held = np.bincount(at.clip(0), tasks, len(counter.amounts)).astype(np.int64)
                 if (at < 0).any() or (amount * held > total[counter.places]).any():
                     return False
         return True
@@ -236,20 +228,20 @@ class Counters(Usual):
         for counter, amount in zip(self._counters, asked.tolist(), strict=True):
             if not amount:
                 continue
-            at = counter.at[nodes]
-            needs = np.full(counter.size, amount)
-            if counter.file.by_task:
-                needs = amount * (np.bincount(at[at >= 0], tasks[at >= 0], counter.size).astype(np.int64) + 1)
+            needs: int | Ints = amount
+            if counter.by_task and len(nodes):
+                at = counter.at[nodes]
+                needs = amount * (np.bincount(at[at >= 0], tasks[at >= 0], len(counter.amounts)).astype(np.int64) + 1)
             found &= (counter.at >= 0) & (free[counter.places] >= needs)[counter.at]
         return found
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
         """bool[jobs]: more than is installed; per rack or node, too few have nodes and enough of it for all tasks."""
         counter = self._counters[quantity]
-        if counter.file.per == "node" or (counter.file.per == "rack" and counter.file.by_task):
+        if counter.file.per == "node" or (counter.file.per == "rack" and counter.by_task):
             return no_room(asked, gangs, lambda *kind: self._room(counter, *kind))
         most = int(counter.amounts.max())
-        return asked * gangs.tasks > most if counter.file.by_task else asked > most
+        return asked * gangs.tasks > most if counter.by_task else asked > most
 
     def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
         """The counter, and how much is installed of it."""
@@ -270,12 +262,12 @@ class Counters(Usual):
                 continue
             own, what = free[counter.places], f"counted.{counter.file.name}"
             if counter.file.per == "cluster":
-                needs = amount * tasks if counter.file.by_task else amount
+                needs = amount * tasks if counter.by_task else amount
                 if needs > own[0]:
                     return Reason(Code.NO_ROOM, what, needs, int(own[0]))
             elif amount > own.max():
                 return Reason(Code.NO_ROOM, f"{what} in one {counter.file.per}", amount, int(own.max()))
-            elif counter.file.by_task and (room := int((own // amount).sum())) < tasks:
+            elif counter.by_task and (room := int((own // amount).sum())) < tasks:
                 where = f"in their {counter.file.per}s"
                 return Reason(Code.NO_ROOM, f"places for tasks with {amount} {what} {where}", tasks, room)
         return None
@@ -291,7 +283,7 @@ class Counters(Usual):
     def _room(self, counter: Counter, amount: int, cores: int, mb: int) -> int:
         """How many tasks the places of a counter hold on their nodes when all is free."""
         fit, some = self._nodes.room_for(cores, mb), counter.at >= 0
-        room = np.bincount(counter.at[some], fit[some], counter.size).astype(np.int64)
-        if not counter.file.by_task:
+        room = np.bincount(counter.at[some], fit[some], len(counter.amounts)).astype(np.int64)
+        if not counter.by_task:
             return int(room[counter.amounts >= amount].sum())
         return int(np.minimum(room, counter.amounts // amount).sum())

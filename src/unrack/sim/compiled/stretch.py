@@ -18,51 +18,8 @@ from unrack.policy.discipline.skyline.columns import KEPT, more_room
 from unrack.policy.orders import ORDERS, Order, is_fixed
 from unrack.resources.places import NO_CLAIMS
 from unrack.sealed import sealed
-from unrack.sim.compiled.columns import (
-    ABOUT,
-    ALIKE,
-    ASKING,
-    AT,
-    CLAIMS_USED,
-    COMPLETE,
-    ENDED,
-    ENDED_CLAIMS,
-    ENDED_ROWS,
-    ENDS,
-    FREE_CORES,
-    HELD,
-    JOB,
-    KEY,
-    KNOWN,
-    LAST_JOB,
-    LOG_FULL,
-    MARKS,
-    NEEDED,
-    NEXT,
-    NO_ROOM,
-    NOW,
-    OVER,
-    PLANNED,
-    POOL_DEAD,
-    POOL_USED,
-    QUEUE_END,
-    QUEUE_START,
-    RANK_SHIFT,
-    RELEASES,
-    ROUND_ONLY,
-    RUNNING_COUNT,
-    SEEN_RELEASES,
-    SEQUENCE,
-    STALE,
-    UNFORESEEN,
-    VALID,
-    VERSION,
-    WAKE,
-    Claims,
-    Ledger,
-    RunConstants,
-    World,
-)
+from unrack.sim.compiled import columns as at
+from unrack.sim.compiled.columns import Claims, Ledger, RunConstants, World
 from unrack.sim.compiled.rounds import run_rounds
 from unrack.units import NEVER_US
 
@@ -78,9 +35,9 @@ TOLD = 4096
 LOG = 16_384
 """Attempts that the loop keeps before they go to the recorder."""
 STATE = {
-    "queue_start": QUEUE_START, "queue_end": QUEUE_END, "known": KNOWN, "free_cores": FREE_CORES,
-    "running_count": RUNNING_COUNT, "pool_used": POOL_USED, "pool_dead": POOL_DEAD, "version": VERSION,
-    "releases": RELEASES, "unforeseen": UNFORESEEN,
+    "queue_start": at.QUEUE_START, "queue_end": at.QUEUE_END, "known": at.KNOWN, "free_cores": at.FREE_CORES,
+    "running_count": at.RUNNING_COUNT, "pool_used": at.POOL_USED, "pool_dead": at.POOL_DEAD, "version": at.VERSION,
+    "releases": at.RELEASES, "unforeseen": at.UNFORESEEN,
 }  # fmt: skip
 """Numbers of the ledger, and their places among the marks."""
 OWN_RANKS = (BOOKED, FINISH, LATE_FINISH)
@@ -168,13 +125,13 @@ class Stretch:
 
     def take_notes(self, mark: Ints, memory: Any) -> None:
         """Let the marks say what the policy has noted."""
-        mark[SEEN_RELEASES], mark[LAST_JOB] = memory.releases, memory.last_job
-        mark[COMPLETE], mark[ALIKE] = memory.complete, memory.alike
+        mark[at.SEEN_RELEASES], mark[at.LAST_JOB] = memory.releases, memory.last_job
+        mark[at.COMPLETE], mark[at.ALIKE] = memory.complete, memory.alike
 
     def give_notes(self, mark: Ints, memory: Any) -> None:
         """Let the policy have noted what the marks say."""
-        memory.releases, memory.last_job = int(mark[SEEN_RELEASES]), int(mark[LAST_JOB])
-        memory.complete, memory.alike = bool(mark[COMPLETE]), bool(mark[ALIKE])
+        memory.releases, memory.last_job = int(mark[at.SEEN_RELEASES]), int(mark[at.LAST_JOB])
+        memory.complete, memory.alike = bool(mark[at.COMPLETE]), bool(mark[at.ALIKE])
 
     # --- when, and how ------------------------------------------------------------------------------------------
 
@@ -213,25 +170,25 @@ class Stretch:
         mark, ends = self.enter(submitted, now, wake)
         world, passing = self.world(mark, ends)
         while True:
-            before = int(mark[NEXT])
+            before = int(mark[at.NEXT])
             why = self.rounds(world, passing, self.terms, until, ROUNDS)
             self.follow(mark, before)
-            for told in range(before // TOLD + 1, int(mark[NEXT]) // TOLD + 1):
+            for told in range(before // TOLD + 1, int(mark[at.NEXT]) // TOLD + 1):
                 if progress is not None:
                     progress(told * TOLD, count)
-            if why in (OVER, HELD):
+            if why in (at.OVER, at.HELD):
                 break
-            if why == LOG_FULL:
+            if why == at.LOG_FULL:
                 self.keep_log(mark)
-                if mark[NEEDED] > min(len(self.ended_rows), len(self.ended_claims)):
-                    room = 2 * int(mark[NEEDED])
+                if mark[at.NEEDED] > min(len(self.ended_rows), len(self.ended_claims)):
+                    room = 2 * int(mark[at.NEEDED])
                     self.ended_rows, self.ended_claims = np.empty((room, 5), np.int64), np.empty((room, 2), np.int64)
-            elif why == NO_ROOM:
+            elif why == at.NO_ROOM:
                 ends = self.make_room(mark, ends)
-            if why in (LOG_FULL, NO_ROOM):
+            if why in (at.LOG_FULL, at.NO_ROOM):
                 world, passing = self.world(mark, ends)
         self.leave(mark, ends)
-        return int(mark[NEXT]), int(mark[NOW]), int(mark[WAKE])
+        return int(mark[at.NEXT]), int(mark[at.NOW]), int(mark[at.WAKE])
 
     # --- the way in ---------------------------------------------------------------------------------------------
 
@@ -245,21 +202,21 @@ class Stretch:
         for i in range(2):
             if len(self.rank[i]):
                 self.ranked[i][: len(waiting)] = waiting[np.argsort(self.rank[i][waiting])]
-        mark = np.zeros(MARKS, np.int64)
+        mark = np.zeros(at.MARKS, np.int64)
         for name, place in STATE.items():
             mark[place] = getattr(state, name)
-        mark[NOW], mark[NEXT], mark[SEQUENCE] = now, submitted, kernel.sequence
-        mark[WAKE], mark[PLANNED] = wake, -1
+        mark[at.NOW], mark[at.NEXT], mark[at.SEQUENCE] = now, submitted, kernel.sequence
+        mark[at.WAKE], mark[at.PLANNED] = wake, -1
         self.take_notes(mark, memory)
         if state.claimed is not None:
-            mark[CLAIMS_USED], mark[ASKING] = state.claimed.used, state.claimed.asking
+            mark[at.CLAIMS_USED], mark[at.ASKING] = state.claimed.used, state.claimed.asking
         own = sorted(entry for entry in kernel.heap if entry[1] in OWN_RANKS)
         kernel.heap[:] = [entry for entry in kernel.heap if entry[1] not in OWN_RANKS]
         ends = np.empty((4, max(256, 2 * len(own))), np.int64)
-        mark[ENDS] = len(own)
+        mark[at.ENDS] = len(own)
         for i, (time, rank, sequence, job, version) in enumerate(own):  # sorted is a heap
-            about = version if version == ROUND_ONLY else VALID if kernel.version[job] == version else STALE
-            ends[:, i] = time, (rank << RANK_SHIFT) + sequence, job, about
+            about = version if version == at.ROUND_ONLY else at.VALID if kernel.version[job] == version else at.STALE
+            ends[:, i] = time, (rank << at.RANK_SHIFT) + sequence, job, about
         return mark, ends
 
     def world(self, mark: Ints, ends: Ints) -> tuple[World, Any]:
@@ -300,32 +257,32 @@ class Stretch:
         for name, place in STATE.items():
             setattr(core.state, name, int(mark[place]))
         if core.state.claimed is not None:
-            core.state.claimed.used, core.state.claimed.asking = int(mark[CLAIMS_USED]), int(mark[ASKING])
+            core.state.claimed.used, core.state.claimed.asking = int(mark[at.CLAIMS_USED]), int(mark[at.ASKING])
         self.give_notes(mark, core.memory)
-        for job in np.flatnonzero(self.refused[before : mark[NEXT]]).tolist():
+        for job in np.flatnonzero(self.refused[before : mark[at.NEXT]]).tolist():
             core.reasons[before + job] = core.too_big(before + job)
 
     def keep_log(self, mark: Ints) -> None:
         """Give the recorder the attempts that have ended."""
-        count = int(mark[ENDED])
+        count = int(mark[at.ENDED])
         if count:
-            rows, claims = self.ended_rows[: mark[ENDED_ROWS]], self.ended_claims[: mark[ENDED_CLAIMS]]
+            rows, claims = self.ended_rows[: mark[at.ENDED_ROWS]], self.ended_claims[: mark[at.ENDED_CLAIMS]]
             self.kernel.recorder.finished(self.ended[:, :count], self.ended_count[:, :count], rows, claims)
-            mark[ENDED] = mark[ENDED_ROWS] = mark[ENDED_CLAIMS] = 0
+            mark[at.ENDED] = mark[at.ENDED_ROWS] = mark[at.ENDED_CLAIMS] = 0
 
     def make_room(self, mark: Ints, ends: Ints) -> Ints:
         """Make room for a pass, as the loop says; returns the planned ends."""
-        needed, state, memory = int(mark[NEEDED]), self.kernel.core.state, self.kernel.core.memory
+        needed, state, memory = int(mark[at.NEEDED]), self.kernel.core.state, self.kernel.core.memory
         if needed < 0:
-            waiting = int(mark[QUEUE_END] - mark[QUEUE_START])
-            memory.replace(**more_room(memory.columns, waiting, int(mark[RUNNING_COUNT])))
+            waiting = int(mark[at.QUEUE_END] - mark[at.QUEUE_START])
+            memory.replace(**more_room(memory.columns, waiting, int(mark[at.RUNNING_COUNT])))
             memory.columns.cursor[KEPT] = 0
             return ends
         state.make_room(needed, needed)
         if state.claimed is not None:
             state.claimed.make_room(needed)
-            mark[CLAIMS_USED] = state.claimed.used
-        if int(mark[ENDS]) + needed > ends.shape[1]:
+            mark[at.CLAIMS_USED] = state.claimed.used
+        if int(mark[at.ENDS]) + needed > ends.shape[1]:
             ends = np.concatenate([ends, np.empty((4, ends.shape[1] + needed), np.int64)], axis=1)
         for name, place in STATE.items():
             mark[place] = getattr(state, name)
@@ -337,7 +294,7 @@ class Stretch:
         """Leave everything as the kernel's own loop would have."""
         kernel, state = self.kernel, self.kernel.core.state
         self.keep_log(mark)
-        kernel.sequence = int(mark[SEQUENCE])
+        kernel.sequence = int(mark[at.SEQUENCE])
         kernel.running.clear()
         state.extra.clear()
         if state.claimed is not None:
@@ -349,9 +306,9 @@ class Stretch:
             lease = state.lease(job)
             lease.rows.flags.writeable = False
             kernel.running[job] = (int(self.started_us[job]), lease)
-        for i in range(int(mark[ENDS])):
-            time, key, job, about = ends[[AT, KEY, JOB, ABOUT], i].tolist()
-            rank = key >> RANK_SHIFT
-            version = about if about == ROUND_ONLY else kernel.version[job] - (about == STALE)
-            kernel.heap.append((time, rank, key - (rank << RANK_SHIFT), job, version))
+        for i in range(int(mark[at.ENDS])):
+            time, key, job, about = ends[[at.AT, at.KEY, at.JOB, at.ABOUT], i].tolist()
+            rank = key >> at.RANK_SHIFT
+            version = about if about == at.ROUND_ONLY else kernel.version[job] - (about == at.STALE)
+            kernel.heap.append((time, rank, key - (rank << at.RANK_SHIFT), job, version))
         heapify(kernel.heap)

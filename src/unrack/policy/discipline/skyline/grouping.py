@@ -65,14 +65,12 @@ class Grouped(Passes):
         self._divide(view, masks, needed)
 
     def regroup(self, view: View, jobs: Ints, reach_us: int = 0) -> Ints:
-        """Group the nodes for these jobs, if they are to be grouped otherwise than before.
+        """Group the nodes for these jobs, if they are to be grouped otherwise than before and not one by one.
 
         Reservations keep their times, but where cores were counted and now nodes are told apart by name: there jobs are
         to be reserved for anew, in order of start. Returns the jobs in the order in which they are to be looked at.
         """
         before, one = self.named, len(view.columns.open_to) == 1 and not len(self.columns.windows)
-        if self.rule.grain == Grain.NODES:
-            return jobs
         fresh = self._name(view, jobs, reach_us)
         if one and not fresh and self.marks is not None:
             return jobs

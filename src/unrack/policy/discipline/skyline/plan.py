@@ -9,8 +9,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown, grown_rows
-from unrack.ledger.lease import CORES, LENDER, NODES, Lease
-from unrack.ledger.memory_use import as_rows, from_rows
+from unrack.ledger.lease import CORES, LENDER, NODES, Lease, as_rows, from_rows
 from unrack.policy.contract import Start
 from unrack.policy.discipline.queue_pass import Chooser
 from unrack.policy.discipline.skyline.choosing import Choices, Chosen
@@ -48,6 +47,7 @@ from unrack.policy.discipline.skyline.columns import (
     START,
     STEP,
     STEPS,
+    Grain,
     PlanRound,
     more_room,
     room_for_reserved,
@@ -77,7 +77,8 @@ class Plan(Grouped):
     def round(self, view: View, jobs: Ints, now: int, what: PlanRound, choices: Chooser) -> list[Start]:
         """Plan for ``jobs`` in order; start those with a reservation for now."""
         self.look(view)
-        jobs = self.regroup(view, jobs)
+        if self.rule.grain != Grain.NODES:
+            jobs = self.regroup(view, jobs)
         return self._round(view, jobs, now, view.running_count, what, choices)
 
     def completed(self, starts: list[Start], now: int, choices: Chooser) -> list[Start]:

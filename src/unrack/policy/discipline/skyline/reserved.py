@@ -16,8 +16,8 @@ from unrack.ledger.columns import CPU, grown, grown_rows
 from unrack.ledger.jobs import FINISHED, REJECTED, Promise, PromisedRows, Promises
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
-from unrack.ledger.lease import Lease
-from unrack.ledger.memory_use import as_rows
+from unrack.ledger.lease import Lease, as_rows, from_rows
+from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
     KEPT,
@@ -369,3 +369,29 @@ class Reserved:
         if all(getattr(self.columns, name) is column for name, column in columns.items()):
             return
         self.columns = self.columns._replace(**columns)
+
+    def lease(self, s: int) -> Lease:
+        """What the job holds that is number ``s`` among those that start, but for devices."""
+        c = self.columns
+        job, row, end, claim, claim_end = c.started[:5, s].tolist()
+        claims = c.new_claims[claim:claim_end]
+        claims = claims[claims[:, 0].argsort()] if c.kept_of[job] else claims
+        return from_rows(job, c.out[row:end], claims, self.places)
+
+    def counted(self, count: int) -> list[Start]:
+        """Starts of those on places that were not chosen."""
+        if count == 0:
+            return []
+        if len(self.columns.slot):
+            return [Start(self.lease(s)) for s in range(count)]
+        c = self.columns
+        jobs, first, end = c.started[:3, :count].tolist()
+        return [Start(Lease(jobs[i], c.out[first[i] : end[i]].copy())) for i in range(count)]
+
+    def by_rule(self, view: View, scheduler: Any, starts: list[Start]) -> list[Decision]:
+        """Starts with the rule that placed them; there is none where nodes are counted."""
+        nameless = (self.chosen or self.notes is not None) and not all(start.rule for start in starts)
+        if not nameless or not scheduler.beyond_nodes(view):
+            return [*starts]
+        rule = scheduler.placement.rule(scheduler.notes(view, self))
+        return [start if start.rule else start._replace(rule=rule) for start in starts]

@@ -1,0 +1,134 @@
+"""How many files of the package a round that starts one job enters, and how often it goes from one to another.
+
+Counted are calls, those of compiled kernels too, from when the core asks the policy to when what it decided is done;
+of each kind of jobs and discipline in a round of the middle, over the rounds of two random worlds in which one job
+starts. Few may be more when what is placed takes more; a bound that is passed says that the way has got longer.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from statistics import median_low
+from types import FrameType
+from typing import Any, NamedTuple
+
+import numba
+import pytest
+from law_worlds import World, lending, mixed, plain, pooled, tiered
+from mixed_worlds import MIXES, with_rules
+from twins import random_site
+
+import unrack
+from unrack.cluster.spec import Cluster
+from unrack.core import Core
+from unrack.policy.contract import Decision, Start
+from unrack.policy.table import parse_policy
+from unrack.sim.simulate import prepared
+from unrack.sim.world import World as Physics
+from unrack.workload.job import JobTable
+
+SOURCE = str(Path(unrack.__file__).parent)
+Made = tuple[Cluster, JobTable, tuple[str, ...]]
+Make = Callable[[int], Made]
+
+
+def of(world: Callable[[int], World]) -> Make:
+    """A world of the laws."""
+    return lambda seed: world(seed)[:3]
+
+
+def site(seed: int) -> Made:
+    """Partitions that overlap, and limits."""
+    made = random_site(seed, 30)
+    return made.cluster, made.workload.jobs, ()
+
+
+KINDS: dict[str, tuple[Make, dict[str, str]]] = {
+    "cores": (of(plain), {}),
+    "memory": (of(mixed), {}),
+    "whole": (of(mixed), {"nodes": "whole"}),
+    "drives": (of(pooled), {}),
+    "lent": (of(lending), {"memory": "disaggregated", "nodes": "whole"}),
+    "tiers": (of(tiered), {"memory": "slo"}),
+    "site": (site, {}),
+    **{name: MIXES[name] for name in ("counted", "gpus", "links", "power", "everything")},
+}
+DISCIPLINES = ("fcfs", "easy", "conservative", "slurm(interval=60 s)", "flow(interval=10 s)")
+MOST = {
+    "cores": ((11, 22), (11, 21), (12, 29), (12, 25), (21, 83)),
+    "memory": ((11, 22), (11, 21), (12, 25), (12, 25), (21, 81)),
+    "whole": ((11, 22), (11, 21), (12, 29), (12, 25), (21, 177)),
+    "drives": ((18, 64), (30, 204), (23, 96), (31, 184), (37, 1137)),
+    "lent": ((20, 43), (21, 47), (21, 50), (22, 52), (32, 157)),
+    "tiers": ((23, 67), (24, 71), (29, 136), (25, 73), (34, 150)),
+    "site": ((14, 31), (14, 30), (14, 35), (15, 31), (27, 98)),
+    "counted": ((25, 119), (30, 336), (32, 217), (30, 256), (34, 351)),
+    "gpus": ((29, 126), (30, 162), (35, 204), (32, 174), (32, 152)),
+    "links": ((29, 188), (34, 234), (37, 270), (35, 248), (30, 203)),
+    "power": ((22, 55), (23, 56), (20, 45), (24, 59), (30, 104)),
+    "everything": ((34, 230), (35, 479), (35, 228), (36, 299), (39, 389)),
+}
+"""Kind → files and switches at most, by discipline."""
+
+
+class Way(NamedTuple):
+    """Of one round."""
+
+    files: int
+    switches: int
+
+
+def ways(kind: str, discipline: str) -> list[Way]:
+    """Of the rounds in which one job starts."""
+    make, rules = KINDS[kind]
+    found = list[Way]()
+    for seed in (0, 1):
+        cluster, jobs, models = make(seed)
+        for watched in (False, True):  # kernels are loaded and modules imported before
+            kernel = prepared(cluster, jobs, parse_policy(with_rules(discipline, **rules)), 5, Physics(models=models))
+            if watched:
+                watch(kernel.core, found)
+            kernel.run()
+    return found
+
+
+def watch(core: Core, found: list[Way]) -> None:
+    """Note the way of each round in which one job starts."""
+    decide = core._decide
+
+    def watched(now: int) -> list[Decision]:
+        entered = list[str]()
+
+        def note(frame: FrameType, event: str, arg: Any) -> None:
+            if event == "call" and frame.f_code.co_filename.startswith(SOURCE):
+                entered.append(frame.f_code.co_filename)
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            decisions = decide(now)
+        finally:
+            sys.setprofile(before)
+        if [type(one) for one in decisions] == [Start]:
+            switches = sum(one != other for one, other in pairwise(entered))
+            found.append(Way(len(set(entered)), switches))
+        return decisions
+
+    core._decide = watched  # type: ignore[method-assign]
+
+
+def middle(kind: str, discipline: str) -> Way:
+    """Files and switches of a round of the middle, each by itself."""
+    found = ways(kind, discipline)
+    return Way(median_low(way.files for way in found), median_low(way.switches for way in found))
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="kernels are entered as Python")
+@pytest.mark.parametrize(("kind", "discipline"), [(kind, one) for kind in MOST for one in DISCIPLINES])
+def test_a_round_that_starts_a_job_enters_no_more_files_than_it_did(kind: str, discipline: str) -> None:
+    files, switches = MOST[kind][DISCIPLINES.index(discipline)]
+    found = middle(kind, discipline)
+    assert (max(found.files, files), max(found.switches, switches)) == (files, switches)
