@@ -8,6 +8,7 @@ chooses for a component as for a job by itself, now and for times to come.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -54,12 +55,16 @@ class Claiming:
         left, devices = self._tasks - int(tasks.sum()), attached(self._shares, self._seen.home)
         found = self._seen.places.open_nodes(self._asked, self._free, nodes, tasks, left, devices)
         found = found if self._within is None else found & self._within
-        most = self._seen.places.most_nodes(self._asked, self._free, self._within)
-        if most >= min(len(found), len(nodes) + left):
+        if (most := self.most_nodes) >= min(len(found), len(nodes) + left):
             return found
         there: Ints = np.maximum(free, 0)
         room = np.where(found, tasks_on(there[CPU], there[MEM], self._cores, self._mb), 0)
         return found & completed(room, nodes, left, most - len(nodes))
+
+    @cached_property
+    def most_nodes(self) -> int:
+        """On how many nodes it may be."""
+        return self._seen.places.most_nodes(self._asked, self._free, self._within)
 
     def narrowed(self, free: Ints) -> Ints:
         """int64[2, nodes]: free cores and MB, and cores below 0 where the next task finds too little else."""

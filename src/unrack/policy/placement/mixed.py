@@ -384,7 +384,7 @@ class Mixed:
             taking.hold(node, shares)
             if claims is not None:
                 left = room.seen(local=not self.memory.places)
-                left[:, spot.node] -= np.array([cores, spot.mb // spot.tasks]) * (held + 1)
+                left[:, spot.node] -= (cores * (held + 1), spot.mb // spot.tasks * (held + 1))
                 room.cores[~claims.open_nodes(left)] = -1
         return spot.tasks
 
