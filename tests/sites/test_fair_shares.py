@@ -27,11 +27,20 @@ def site(by: str) -> dict[str, Any]:
     return {"accounts": accounts, "priority": rules}
 
 
+SHARING = (
+    "list(order=multifactor)", "slurm(order=multifactor, interval=10 s)", "easy(order=multifactor)",
+    "list(order=multifactor, backfill=any)", "slurm(order=multifactor, interval=10 s, reserve=nodes)",
+    "slurm(order=multifactor, interval=10 s, reserve=slurm)", "first-fit(order=multifactor)",
+)  # fmt: skip
+"""Under them what was used counts at every start; under conservative jobs keep what they were promised."""
+
+
 @pytest.mark.parametrize("by", ["tree", "classic"])
-@pytest.mark.parametrize("policy", ["list(order=multifactor)", "slurm(order=multifactor, interval=10 s)"])
-def test_shares_of_the_machine_converge_to_those_that_are_declared(policy: str, by: str) -> None:
+@pytest.mark.parametrize("policy", SHARING)
+@pytest.mark.parametrize("seed", [11, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8))])
+def test_shares_of_the_machine_converge_to_those_that_are_declared(seed: int, policy: str, by: str) -> None:
     """By the classic formula of accounts with one user each alone: beside others a user counts for all of them."""
-    draw, count = np.random.default_rng(11), 3600
+    draw, count = np.random.default_rng(seed), 3600
     cores, work = draw.integers(1, 5, count), draw.exponential(40, count).astype(np.int64) + 1
     names = draw.choice([*USERS] if by == "tree" else [*USERS][1:], count)
     jobs: dict[str, Any] = {"submit_us": np.zeros(count, np.int64), "work_us": work * S, "request_us": work * S}
@@ -57,9 +66,21 @@ def test_shares_of_the_machine_converge_to_those_that_are_declared(policy: str, 
         assert abs(mean[place] - part) <= half[place] + 0.01, (name, mean[place], half[place])
 
 
-@pytest.mark.parametrize("policy", ["easy", "conservative", "slurm(interval=10 s)", "easy(backfill_order=sjf)", "fcfs"])
-def test_a_stream_of_small_jobs_of_overlapping_partitions_starves_no_wide_job(policy: str) -> None:
-    count, draw = 600, np.random.default_rng(3)
+PROMISING = (
+    "easy", "conservative", "slurm(interval=10 s)", "easy(backfill_order=sjf)", "fcfs", "easy++",
+    "slurm(interval=10 s, reserve=nodes)", "slurm(interval=10 s, reserve=slurm)", "easy(order=multifactor)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", PROMISING)
+@pytest.mark.parametrize("seeds", [range(3, 4), pytest.param(range(4, 204), marks=pytest.mark.slow)])
+def test_a_stream_of_small_jobs_of_overlapping_partitions_starves_no_wide_job(seeds: range, policy: str) -> None:
+    for seed in seeds:
+        _starves_no_wide_job(policy, seed)
+
+
+def _starves_no_wide_job(policy: str, seed: int) -> None:
+    count, draw = 600, np.random.default_rng(seed)
     submit = np.sort(draw.integers(0, 700, count))
     work = draw.integers(5, 15, count)  # a tenth more than the nodes can do
     tasks, wide = np.ones(count, np.int64), int(np.searchsorted(submit, 100))

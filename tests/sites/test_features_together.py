@@ -14,6 +14,8 @@ from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 
 S = 10**6
+LIMIT = 2
+"""So many members of the array run at once."""
 POLICIES = (
     "fcfs", "easy", "conservative", "slurm(interval=7 s)", "easy(order=multifactor)", "list(backfill=any)",
     "conservative(order=multifactor)", "easy(extension=5 s)", "easy(molding=working-set)",
@@ -37,7 +39,9 @@ def site_of(draw: np.random.Generator) -> dict[str, Any]:
     }  # fmt: skip
     preempts, own, limits, maintenance, capped = (draw.random(5) < 0.45).tolist()
     if preempts:
-        site["preempt"] = {"by": "partition", "victims": "youngest"}
+        by = str(draw.choice(["partition", "qos"]))
+        site["qos"] = [{"name": "low"}, {"name": "high", "preempts": ["low"] if by == "qos" else []}]
+        site["preempt"] = {"by": by, "mode": mode, "victims": str(draw.choice(["youngest", "fewest", "cheapest"]))}
     if own:
         start, length = draw.integers(10, 60, 2).tolist()
         one = {"name": "r", "nodes": some(2), "start": start, "duration": length, "users": ["u0"]}
@@ -67,7 +71,10 @@ def jobs_of(draw: np.random.Generator, count: int = 30) -> JobTable:
     extra = words | {
         "partition": [str(name) for name in draw.choice(["a", "b", "c", ""], count)],
         "account": ["x" if one < 2 else "y" for one in user],
-        "array_limit": [2 if one else 0 for one in words["array"]],
+        "array_limit": [LIMIT if one else 0 for one in words["array"]],
+        "qos": [str(draw.choice(["low", "high", ""]))] * count if words["het"][0] else
+               [str(name) for name in draw.choice(["low", "high", ""], count)],
+        "begin_s": np.where(draw.random(count) < 0.2 * (not words["het"][0]), submit + draw.integers(0, 60, count), 0),
     }  # fmt: skip
     return job_table(
         submit_us=submit * S, work_us=work * S, tasks=draw.integers(1, 4, count), cores=draw.integers(1, 4, count),
@@ -89,3 +96,9 @@ def test_whatever_a_site_says_at_once_no_job_is_left_and_components_run_together
         parts = result.jobs.filter(pl.col("het") != "").group_by("het")
         times = parts.agg(pl.col("start_s", "end_s", "state").n_unique())
         assert (times.select("start_s", "end_s", "state").to_numpy() == 1).all(), (seed, policy)
+        assert (result.jobs["start_s"] >= result.jobs["begin_s"]).fill_null(True).all(), (seed, policy)
+        members = result.jobs.filter(pl.col("array") != "")["job"].implode()
+        spans = result.placements.filter(pl.col("job").is_in(members), pl.col("cores_per_node") > 0)
+        for start in spans["start_s"]:
+            at_once = spans.filter(pl.col("start_s") <= start, pl.col("end_s") > start)["job"].n_unique()
+            assert at_once <= LIMIT, (seed, policy, start)

@@ -236,6 +236,31 @@ def test_a_partition_that_is_full_delays_nobody_on_other_nodes(policy: str, seed
     assert [start for start, full in zip(found, there, strict=True) if not full] == expected
 
 
+LAWS = (
+    test_a_partition_of_all_nodes_and_limits_that_nobody_reaches_change_nothing,
+    test_a_partition_with_one_member_changes_nobody_elses_schedule,
+    test_reservations_that_are_over_or_far_away_change_nothing,
+    test_a_partition_that_is_full_delays_nobody_on_other_nodes,
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__.removeprefix("test_"))
+@pytest.mark.parametrize(
+    "policy",
+    [
+        *(policy for policy in POLICIES if not policy.startswith(("flow", "easy++"))),
+        "list(order=multifactor, backfill=any)", "easy(order=multifactor)", "conservative(order=multifactor)",
+        "slurm(interval=10 s, order=multifactor)", "slurm(interval=10 s, main=interval)",
+        "slurm(interval=10 s, reserve=nodes)",
+    ],
+)  # fmt: skip
+def test_laws_hold_on_two_hundred_sites(policy: str, law: Any) -> None:
+    """But for flow and EASY++, of which some say otherwise; what is said of them is tried above."""
+    for seed in range(4, 200):
+        law(policy, seed)
+
+
 def test_jobs_that_come_one_by_one_are_numbered_as_those_of_a_table_are() -> None:
     """A partition of all nodes says nothing, so that policies which look at who claims something see no difference."""
     parts = [{"name": "all"}, {"name": "left", "nodes": ["0-1"]}, {"name": "rest", "nodes": ["2-3"]}]

@@ -193,8 +193,13 @@ class Admission:
             found = ~np.asarray(cast(Any, self.policy).possible(cluster, jobs))
         else:
             found = impossible(cluster, jobs, self.traits.lends)
-        found |= (unmet(cluster, jobs, elsewhere) >= 0) | (most_tasks(cluster, jobs, pace, elsewhere) < jobs.tasks)
+        most = most_tasks(cluster, jobs, self._seen(pace), elsewhere)
+        found |= (unmet(cluster, jobs, elsewhere) >= 0) | (most < jobs.tasks)
         return np.asarray(found, np.bool_).tobytes()
+
+    def _seen(self, pace: Pace) -> Pace:
+        """How jobs run, as the policy sees it: one that looks at no models takes every amount as a hard limit."""
+        return pace if self.traits.by_models else pace._replace(governed=np.zeros_like(pace.governed))
 
     def add(self, row: JobTable, pace: Pace) -> None:
         """Look at one more job, the only row, and how it runs on devices."""
@@ -224,7 +229,7 @@ class Admission:
 
     def reason(self, job: int, row: JobTable) -> Reason:
         """In what a job (the only row of ``row``) is bigger than the whole cluster."""
-        cluster, traits, pace = self.cluster, self.traits, self._pace_of(row)
+        cluster, traits, pace = self.cluster, self.traits, self._seen(self._pace_of(row))
         tasks, cores, mb = int(row.tasks[0]), int(row.cores[0]), int(row.memory_mb[0])
         most = 0 if job in self._apart else int(most_tasks(cluster, row, pace, traits.elsewhere)[0])
         if (reason := lacking(cluster, row, pace, traits, most)) is not None:

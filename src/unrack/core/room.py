@@ -101,10 +101,17 @@ class _Served(NamedTuple):
                 least[at] = np.maximum(least[at], np.where(some, -(-part // has) if has else UNLIMITED, 1))
                 most[at] = np.minimum(most[at], np.where(some, pool.compose * has // part, UNLIMITED))
                 together[at] = np.minimum(together[at], np.where(some, pool.count * has // part, UNLIMITED))
-            most[at] = np.minimum(most[at], pool.split if pool.split > 1 else pool.share)
+            share = min(pool.share, pool.split) if pool.split > 1 else pool.share
             one_more = pace.speeds[:, 1 : pool.compose + 1, 1:] > 0  # whether a model admits it, on so many devices
-            admitted = np.logical_and.accumulate(one_more, axis=2).sum(axis=2).max(axis=1)
-            most[at] = np.minimum(most[at], np.where(model >= 0, admitted[model], UNLIMITED))
+            admitted = np.minimum(np.logical_and.accumulate(one_more, axis=2).sum(axis=2), share)
+            size = np.arange(1, admitted.shape[1] + 1)
+            on_all, enough = (pool.count * admitted // size).max(axis=1), np.where(admitted > 0, size, UNLIMITED)
+            enough = np.minimum.accumulate(enough[:, ::-1], axis=1)[:, ::-1]  # the next larger size that it admits
+            fewest = np.maximum(least[at], enough[model, np.minimum(least[at], len(size)) - 1])
+            least[at] = np.where(model >= 0, fewest, least[at])
+            most[at] = np.minimum(most[at], np.where(model >= 0, admitted.max(axis=1)[model], share))
+            most[at] *= least[at] <= pool.compose
+            together[at] = np.minimum(together[at], np.where(model >= 0, on_all[model], UNLIMITED))
             together[at] = np.minimum(together[at], pool.count // least[at] * most[at])
         return cls(least, most, together, most > 0)
 

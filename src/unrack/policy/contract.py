@@ -185,6 +185,8 @@ class Traits:
         Which run times it is told to expect.
     whole_nodes
         Whether a node serves one job at a time; for reasons given to people, what it does is in its leases.
+    by_models
+        Whether it lets a device have less than jobs ask of it where a model says how they run there.
     stepwise
         Whether it is asked again in the same round after what it decided was done, until it decides nothing.
     learns
@@ -200,6 +202,7 @@ class Traits:
     reads: frozenset[Need] = frozenset()
     estimates: Estimates = Estimates.REQUESTED
     whole_nodes: bool = False
+    by_models: bool = True
     stepwise: bool = False
     learns: bool = False
     monitor_us: int = 0

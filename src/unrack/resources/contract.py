@@ -25,6 +25,8 @@ TASK_NODE, HOME, DEVICES = range(3)
 """Columns of pooled devices as resources see them: the node of the task, the node where they sit, and how many."""
 NO_HOME = -1
 """The home of devices that sit in no node."""
+ANY_NUMBER = 2**31
+"""On so many nodes a job may be where nothing says on how few."""
 NONE_ATTACHED: Ints = np.empty((0, 3), np.int64)
 """No pooled devices."""
 
@@ -197,8 +199,8 @@ class Installed(Protocol):
             How many tasks have no place yet: where all of them must be on one node, it is to hold so many.
         """
 
-    def one_node(self, asked: Ints) -> bool:
-        """Whether all tasks of a job that asks so much must be on one node."""
+    def most_nodes(self, asked: Ints, free: Ints, among: Bools) -> int:
+        """On how many nodes a job that asks so much may be now at most, if all are ``among`` some (bool[nodes])."""
 
     def sets(self, asked: Ints) -> NodeSets | None:
         """Outside of which nodes no task goes, whatever is free; ``asked``: int64[quantities, jobs]; ``None``: of none.
@@ -266,9 +268,9 @@ class Usual(ABC):
         """Only what :meth:`claims` says: it does not look at what is free."""
         return np.array_equal(self.claims(asked, nodes, tasks, claims, devices), claims)
 
-    def one_node(self, asked: Ints) -> bool:
-        """No job is kept on one node."""
-        return False
+    def most_nodes(self, asked: Ints, free: Ints, among: Bools) -> int:
+        """On any number."""
+        return ANY_NUMBER
 
     def sets(self, asked: Ints) -> NodeSets | None:
         """No job is kept from any node."""

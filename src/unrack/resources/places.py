@@ -12,7 +12,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Installed, Nodes, NodeSets, Place, Window
+from unrack.resources.contract import ANY_NUMBER, NONE_ATTACHED, Gangs, Installed, Nodes, NodeSets, Place, Window
 from unrack.resources.counted.resource import Counters
 from unrack.resources.grid import Grid
 from unrack.resources.site.installed import Site
@@ -287,9 +287,11 @@ class Places:
             found = [first & second for first in found for second in part.installed.choices(own)] or found
         return found
 
-    def one_node(self, asked: Ints) -> bool:
-        """Whether all tasks of a job must be on one node."""
-        return any(part.installed.one_node(asked[part.quantities]) for part in self.parts)
+    def most_nodes(self, asked: Ints, free: Ints, among: Bools | None) -> int:
+        """On how many nodes a job may be now at most, if all are ``among`` some (``None``: any)."""
+        among = np.ones(self.nodes, np.bool_) if among is None else among
+        most = (part.installed.most_nodes(own, free[part.places], among) for part, own in self._asked_of(asked))
+        return min(most, default=ANY_NUMBER)
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """What there is too little of now."""

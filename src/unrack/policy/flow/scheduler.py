@@ -43,6 +43,7 @@ from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, learns_of, reads_of
 from unrack.policy.placement.contract import MemoryRule
 from unrack.policy.placement.lent_memory import LocalMemory
+from unrack.policy.placement.mixed import Mixed
 from unrack.reasons import Reason
 from unrack.units import NEVER_US, SECOND_US
 from unrack.view import View
@@ -110,6 +111,7 @@ class Flow:
             reads=reads_of(self.order, None),
             estimates=self.estimates,
             whole_nodes=self.nodes == "whole",
+            by_models=Mixed(self.place).pooled.by_models,
             learns=learns_of(self.order),
         )
 
@@ -143,8 +145,7 @@ class Flow:
     def _moves(self, view: View, memory: FlowNotes, now: int) -> list[Decision]:
         open_nodes = memory.beyond.open_nodes(view)
         left = Left.of(view, memory.hosts, self.nodes == "whole", open_nodes, now)
-        decisions = moves(view, memory, left, self.terms, open_nodes, self.move, now)
-        if decisions:
+        if decisions := moves(view, memory, left, self.terms, open_nodes, self.move, now):
             memory.counts.extend(counted(memory, now))
         return decisions
 
@@ -277,8 +278,7 @@ class FlowRound:
             return False
         sort = self.notes.sorts.every[int(self.notes.sorts.of[job])]
         lease = self.notes.beyond.lease(self.view, self.left, job, sort, None, self.now, self.leases)
-        if lease is not None:
-            self.leases.append(lease)
+        self.leases += [] if lease is None else [lease]
         return lease is not None
 
     def _pass(self, rest: Ints) -> tuple[Ints, bool]:

@@ -165,6 +165,7 @@ class AnyResource:
             reads=reads | ({Need.RACKS} if self.memory.near else frozenset()),
             estimates=self.estimates,
             whole_nodes=self.nodes == "whole",
+            by_models=self.placement.pooled.by_models,
             learns=learns_of(*orders),
             does=self.does | self.memory.does | {Ability.HOLDS},
         )

@@ -8,6 +8,7 @@ chooses for a component as for a job by itself, now and for times to come.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,13 @@ from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.devices.sharing import TAKEN
 from unrack.ledger.lease import NODES, TASKS, Lease, Share, attached, nodes_of, summed, together
 from unrack.reasons import Code, Reason
+from unrack.resources.contract import tasks_on
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
 from unrack.sealed import sealed
 from unrack.view import View
 from unrack.view.draft import Apart
 from unrack.view.windows import beside_kept, kept_from
-from unrack.workload.job import CORES, ESTIMATE
+from unrack.workload.job import CORES, ESTIMATE, MEMORY
 from unrack.workload.job import TASKS as ALL_TASKS
 
 NONE = slice(0)
@@ -33,9 +35,8 @@ NONE = slice(0)
 class Claiming:
     """A job that asks for something of resources, and where its tasks are so far."""
 
-    def __init__(self, seen: ClaimReader, asked: Ints, tasks: int, cores: int) -> None:
-        self._seen, self._asked, self._tasks, self._cores = seen, asked, tasks, cores
-        self._one_node = seen.places.one_node(asked)
+    def __init__(self, seen: ClaimReader, asked: Ints, tasks: int, cores: int, mb: int) -> None:
+        self._seen, self._asked, self._tasks, self._cores, self._mb = seen, asked, tasks, cores, mb
         self._placed: dict[int, int] = {}
         self._within: Bools | None = None  # of which nodes all tasks must be, and which are kept for others now
         self._shares: tuple[Share, ...] = ()
@@ -47,21 +48,30 @@ class Claiming:
         self._placed[node] = self._placed.get(node, 0) + 1
         self._shares += shares
 
-    def open_nodes(self, cores: Ints) -> Bools:
-        """bool[nodes]: where the next task finds what the job then claims; ``cores``, int64[nodes], are free.
+    def open_nodes(self, free: Ints) -> Bools:
+        """bool[nodes]: where the next task finds what the job then claims; ``free``, int64[2, nodes]: cores and MB.
 
-        Of a job with all tasks on one node: where all that are left find that.
+        Of a job that may be on so many nodes: where all that are left then find these on so many.
         """
         nodes, tasks = self._where(self._placed)
         left, devices = self._tasks - int(tasks.sum()), attached(self._shares, self._seen.home)
         found = self._seen.places.open_nodes(self._asked, self._free, nodes, tasks, left, devices)
         found = found if self._within is None else found & self._within
-        return found & (cores >= left * self._cores) if self._one_node else found
+        if (most := self.most_nodes) >= min(len(found), len(nodes) + left):
+            return found
+        there: Ints = np.maximum(free, 0)
+        room = np.where(found, tasks_on(there[CPU], there[MEM], self._cores, self._mb), 0)
+        return found & completed(room, nodes, left, most - len(nodes))
+
+    @cached_property
+    def most_nodes(self) -> int:
+        """On how many nodes it may be."""
+        return self._seen.places.most_nodes(self._asked, self._free, self._within)
 
     def narrowed(self, free: Ints) -> Ints:
         """int64[2, nodes]: free cores and MB, and cores below 0 where the next task finds too little else."""
         left = free.copy()
-        left[0, ~self.open_nodes(free[0])] = -1
+        left[0, ~self.open_nodes(free)] = -1
         return sealed(left)
 
     def nearest(
@@ -150,6 +160,36 @@ class Claiming:
         return left
 
 
+def completed(room: Ints, nodes: Ints, left: int, more: int) -> Bools:
+    """bool[nodes]: on which of them the next of ``left`` tasks leaves room for all others on few nodes.
+
+    Parameters
+    ----------
+    room : int64[nodes]
+        How many tasks each has room for.
+    nodes : int64[k]
+        Those that have tasks already.
+    more
+        On how many others tasks may be.
+
+    Examples
+    --------
+    >>> completed(np.array([1, 3, 2]), np.array([], np.int64), 5, 2)
+    array([False,  True,  True])
+    >>> completed(np.array([1, 3, 2]), np.array([0]), 4, 1)
+    array([ True,  True, False])
+    """
+    fresh = room.copy()
+    fresh[nodes] = 0
+    best = np.argsort(-fresh, kind="stable")[: max(more, 0)]
+    held = int(room[nodes].sum())
+    others = int(fresh[best].sum()) - (fresh[best[-1:]].sum() if more > 0 else 0)
+    found = (held + others + fresh >= left) & (more > 0)
+    found[best] = held + int(fresh[best].sum()) >= left
+    found[nodes] = held + int(fresh[best].sum()) >= left
+    return np.asarray(found & (room > 0), np.bool_)
+
+
 class Taking:
     """What the tasks of a job take beside cores and memory by a rule, one after the other on what is left."""
 
@@ -194,7 +234,7 @@ def claiming(view: View, job: int, within: Bools | None = None) -> Claiming | No
     seen = view.columns.claimed
     if seen is None or not ((asked := seen.asked(job)).any() or seen.places.windows):
         return None
-    found = Claiming(seen, asked, int(view.asks[ALL_TASKS, job]), int(view.asks[CORES, job]))
+    found = Claiming(seen, asked, *view.asks[[ALL_TASKS, CORES, MEMORY], job].tolist())
     found._within = within
     if seen.places.windows:
         found._free, short = sealed(beside_kept(view, job, seen.free)), kept_from(view, job)

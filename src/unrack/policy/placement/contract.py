@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease, Loan
@@ -13,6 +15,7 @@ from unrack.policy.contract import Ability
 from unrack.policy.placement.alone import Alone
 from unrack.policy.pools.pool_placement import PoolNotes
 from unrack.reasons import Reason
+from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
@@ -90,6 +93,10 @@ class Room(NamedTuple):
     free: Ints  # int64[2, nodes]: free cores and MB
     lent: Ints  # int64[nodes]: MB of each node that tasks elsewhere use
     whole: bool = False  # whether a node serves one job at a time
+
+    def seen(self, local: bool) -> Ints:
+        """int64[2, nodes]: cores that the next task may use, and MB; not ``local``: more than any task asks."""
+        return np.stack([self.cores, self.free[1] if local else np.full(len(self.cores), NEVER_US)])
 
 
 class Spot(NamedTuple):

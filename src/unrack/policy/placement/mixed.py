@@ -236,8 +236,7 @@ class Mixed:
             what = "on whole idle nodes" if self.whole else f"of {cores} cores"
             return Reason(Code.NO_ROOM, f"places for tasks {what}", tasks, places)
         if asks_devices(view, job):
-            free = sealed(np.stack([room.cores, np.full(len(room.cores), NEVER_US)]))
-            reason = self.pooled.why(view, pools, job, now, free)
+            reason = self.pooled.why(view, pools, job, now, sealed(room.seen(local=False)))
             if reason.code != Code.NOT_YET:
                 return reason
         return self.memory.lacks(view, notes.memory, job, room)
@@ -291,10 +290,10 @@ class Mixed:
         return pools
 
     def _room(self, view: View, notes: MixedNotes, claims: Claiming | None) -> Room:
-        open_nodes = self.memory.open_nodes(view, notes.memory)
-        return room_on(
-            view, self.whole, open_nodes if claims is None else open_nodes & claims.open_nodes(view.columns.free[0])
-        )
+        room = room_on(view, self.whole, self.memory.open_nodes(view, notes.memory))
+        if claims is not None:
+            room.cores[~claims.open_nodes(room.seen(local=not self.memory.places))] = -1
+        return room
 
     def _find(self, view: View, notes: MixedNotes, job: int, now: int, chosen: Lease | None = None) -> Lease | None:
         """A lease; on the nodes of ``chosen`` alone, with as many tasks on each, if there is one."""
@@ -326,7 +325,7 @@ class Mixed:
             if proposed is None:
                 return None
             for spot in proposed:
-                held, part = self._taken(spot, room, taking), [spot]
+                held, part = self._taken(spot, room, taking, cores), [spot]
                 if held < spot.tasks:
                     only = on_one_node(room, spot.node)
                     part = self._spread(view, notes, job, only, held, now) or [] if held else []
@@ -364,7 +363,7 @@ class Mixed:
             return fill(room, tasks, cores, mb, self.place)
         return memory.spread(view, notes.memory, job, room, tasks, now)
 
-    def _taken(self, spot: Spot, room: Room, taking: Taking) -> int:
+    def _taken(self, spot: Spot, room: Room, taking: Taking, cores: int) -> int:
         """How many tasks of a spot find all that they ask beside cores and memory; they hold that from now on."""
         claims = taking.claims
         for held in range(spot.tasks):
@@ -379,7 +378,9 @@ class Mixed:
                 return held
             taking.hold(node, shares)
             if claims is not None:
-                room.cores[~claims.open_nodes(room.free[0])] = -1
+                left = room.seen(local=not self.memory.places)
+                left[:, spot.node] -= (cores * (held + 1), spot.mb // spot.tasks * (held + 1))
+                room.cores[~claims.open_nodes(left)] = -1
         return spot.tasks
 
     def _lease(self, view: View, job: int, spots: list[Spot], shares: tuple[Share, ...]) -> Lease:

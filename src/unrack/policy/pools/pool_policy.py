@@ -48,7 +48,8 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.devices.columns import DeviceColumns
 from unrack.ledger.state import REJECTED
 from unrack.policy.pools.lookahead_kernel import Ahead, cheapest
-from unrack.policy.pools.pool_placement import TEXT, PoolNotes, PoolPlacement
+from unrack.policy.pools.place_kernel import RANDOM_FIT
+from unrack.policy.pools.pool_placement import RULES, TEXT, PoolNotes, PoolPlacement
 from unrack.units import NEVER_US
 from unrack.view import View
 from unrack.workload.job import CORES, ESTIMATE
@@ -93,6 +94,11 @@ class Pooled(PoolPlacement):
     capacity: str = "capacity_mb"
     seed: int = 0
     reading: str = TEXT
+
+    @property
+    def by_models(self) -> bool:
+        """Whether it looks at models: the simple fits take every amount that is asked as a hard limit."""
+        return RULES.get(self.rule, RANDOM_FIT + 1) > RANDOM_FIT
 
     def begin(self, view: View) -> PoolNotes:
         """Notes on a cluster as it is now."""

@@ -10,7 +10,7 @@ from unrack.errors import ClusterError
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, Place, Usual
+from unrack.resources.contract import ANY_NUMBER, NONE_ATTACHED, Gangs, Nodes, Place, Usual
 from unrack.resources.gpus.choice import choose_on_node, may_begin, tasks_that_fit
 from unrack.resources.gpus.columns import (
     APART,
@@ -170,9 +170,9 @@ class Fleet(Usual):
         alone = ask.together or ask.apart or ask.slices or ask.min_utility
         return not alone and bool((self.fit(ask._replace(milli=WHOLE), total) >= full).all())
 
-    def one_node(self, asked: Ints) -> bool:
-        """Whether the job asks for all tasks on one machine."""
-        return bool(asked[TOGETHER])
+    def most_nodes(self, asked: Ints, free: Ints, among: Bools) -> int:
+        """One, if the job asks for all tasks on one machine."""
+        return 1 if asked[TOGETHER] else ANY_NUMBER
 
     def fit(self, ask: Ask, free: Ints) -> Ints:
         """int64[nodes]: how many tasks of a job find their GPUs on each node."""

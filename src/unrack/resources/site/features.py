@@ -162,16 +162,25 @@ def still_wanted(way: Way, nodes: Ints) -> int:
 
 
 def open_next(way: Way, nodes: Ints, left: int) -> Bools:
-    """Where the next of ``left`` tasks may go, so that the nodes that are counted can still be had."""
-    short = still_wanted(way, nodes)
-    if short < left or not way.counts:
+    """Where the next of ``left`` tasks may go, so that the nodes that are counted can still be had.
+
+    Nodes that count twice are seen of two features; of more each is taken to have nodes of its own.
+    """
+    if (wanted := still_wanted(way, nodes)) < left or not wanted:
         return way.nodes
-    gains = np.zeros(len(way.nodes), np.int64)
-    for count, mask in way.counts:
-        if int(mask[nodes].sum()) < count:
-            gains += mask
-    gains[nodes] = 0
-    return way.nodes & (gains > short - left)
+    fresh, found = way.nodes.copy(), np.zeros(len(way.nodes), np.bool_)
+    fresh[nodes] = False
+    short = [(count - int(mask[nodes].sum()), mask & fresh) for count, mask in way.counts]
+    short = [one for one in short if one[0] > 0]
+    counted = np.array([mask for _, mask in short])
+    for kind in np.unique(counted, axis=1).T:
+        at = (counted == kind[:, None]).all(axis=0)
+        most = [max(0, count - gain) for (count, _), gain in zip(short, kind.tolist(), strict=True)]
+        twice = 0
+        if len(most) == 2:
+            twice = min(*most, int(counted.all(axis=0).sum()) - bool(kind.all()))
+        found |= at & (sum(most) - twice < left)
+    return way.nodes & found
 
 
 Counts = tuple[tuple[int, int, str], ...]

@@ -16,14 +16,15 @@ from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
 from unrack.resources.checked import keys_of, ranges, validated
-from unrack.resources.contract import NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, no_room
+from unrack.resources.contract import ANY_NUMBER, NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, no_room
 from unrack.resources.site import features as ask
 from unrack.resources.site.features import Counts, Way, Where, Whose
-from unrack.resources.site.kept import INSIDE, OUTSIDE, amounts_of, keeps_of, windows_of
+from unrack.resources.site.kept import amounts_of, keeps_of, windows_of
 from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.quotas import Nominal, Quota, places_of, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
-from unrack.resources.site.reserved_cores import by_cores, by_node, claimed_of, cores_of, open_of, room_of
+from unrack.resources.site.reserved_cores import by_cores, by_node, claimed_of, cores_of, lacks_cores, open_of
+from unrack.resources.site.room import alike, first_over, fit_beside, most_nodes, room_in, short_of_nodes
 
 WHERE, COUNTS, WHOSE = range(3)
 QUANTITIES = ("where", "counts", "whose")
@@ -206,8 +207,7 @@ class Site(Usual):
 
     def choices(self, asked: Ints) -> tuple[Bools, ...]:
         """The ways, where there are several."""
-        ways = self.ways(asked)
-        return tuple(way.nodes for way in ways) if len(ways) > 1 else ()
+        return tuple(way.nodes for way in self.ways(asked)) if len(self.ways(asked)) > 1 else ()
 
     @cached_property
     def ranks(self) -> Ranks | None:
@@ -279,6 +279,14 @@ class Site(Usual):
             for way in self.ways(asked)
         )  # fmt: skip
 
+    def most_nodes(self, asked: Ints, free: Ints, among: Bools) -> int:
+        """By the limits of the ways to which these nodes belong."""
+        counts, ways = self._counts(asked), self.ways(asked)
+        if all(amount >= 0 for _, amount, _ in counts):
+            return ANY_NUMBER
+        own = [way for way in ways if not (among & ~way.nodes).any()] or ways
+        return max((most_nodes(counts, way.partition, free) for way in own), default=0)
+
     def open_nodes(
         self, asked: Ints, free: Ints, nodes: Ints, tasks: Ints, left: int = 1, devices: Ints = NONE_ATTACHED
     ) -> Bools:
@@ -290,8 +298,9 @@ class Site(Usual):
             short = any(amount > free[place] for place, amount in own if place not in by_node)
             if short or not way.nodes[nodes].all():
                 continue
-            full = any(amount < 0 and free[place] <= len(nodes) for place, amount in own)
-            more = ask.open_next(way, nodes, left) & (there | (not full))
+            further = most_nodes(counts, way.partition, free) - len(nodes)
+            fresh = ask.open_next(way, nodes, min(left, further)) & (further > 0)
+            more = np.where(there, ask.open_next(way, nodes, left), fresh)
             for place, cores in own:
                 more = more & open_of(by_node[place], cores, nodes, tasks, free) if place in by_node else more
             found |= more
@@ -299,48 +308,52 @@ class Site(Usual):
 
     def never(self, quantity: int, asked: Ints, gangs: Gangs) -> Bools:
         """bool[jobs]: too few nodes in every way, or more than a limit."""
-        if quantity == COUNTS:
-            over = np.array([self._over(number) is not None for number in range(len(self.counts) + 1)])
-            return np.asarray(over[asked], np.bool_)
         found = np.zeros(len(asked), np.bool_)
-        several = np.array([False, *(len(one.partitions or ()) > 1 for one in self.wheres)])
-        kinds = np.stack([asked, gangs.asked.get("counts", found) * several[asked if quantity == WHERE else 0]])
-        for number, counts in [] if quantity == WHOSE else np.unique(kinds, axis=1).T.tolist():
-            own = (kinds == [[number], [counts]]).all(axis=0) & (asked > 0)
-            if own.any():
-                ways, gang = self._ways(number, counts), np.ones(int(own.sum()), np.int64)
-                found[own] = no_room(gang, gangs.some(own), partial(self._room, ways, number))
-                none, tasks = np.zeros(0, np.int64), gangs.tasks[own].tolist()
-                found[own] |= [not any(ask.open_next(way, none, n).any() for way in ways) for n in tasks]
+        if quantity == WHOSE:
+            return found
+        where, counts = (gangs.asked.get(name, 0 * asked) for name in QUANTITIES[:WHOSE])
+        kinds, looked = np.stack([where, alike(self.counts, self.places)[counts]]), where > 0
+        if quantity == COUNTS:  # on how few nodes a job may be is looked at with where that is
+            over = np.array([self._over(number) is not None for number in range(len(self.counts) + 1)])
+            found, looked = over[counts], (where == 0) & (counts > 0)
+        for number, row in np.unique(kinds[:, looked], axis=1).T.tolist():
+            own = looked & (kinds == [[number], [row]]).all(axis=0)
+            ways, gang = self._ways(number, row), np.ones(int(own.sum()), np.int64)
+            found[own] |= no_room(gang, gangs.some(own), partial(self._room, ways, number, row))
+            most = [(way, self._most(row, way)) for way in ways]
+            tasks = gangs.tasks[own].tolist()
+            found[own] |= [not any(ask.open_next(way, NO_NODES, min(n, on)).any() for way, on in most) for n in tasks]
         return found
 
-    def _room(self, ways: Sequence[Way], number: int, _: int, cores: int, mb: int) -> int:
-        fit, where = self.cluster_nodes.room_for(cores, mb), self.wheres[number - 1]
-        kept = self.cores_of[where.reservation] if self.owners.get(where.reservation, 0) > 0 and cores else {}
-        for node, most in kept.items():
-            fit[node] = min(fit[node], most // cores)
-        return max(
-            (
-                int(np.minimum(fit[way.nodes], 2**31).sum())
-                for way in ways
-                if all(int((fit[way.nodes & mask] > 0).sum()) >= count for count, mask in way.counts)
-            ),
-            default=0,
-        )
+    def _room(self, ways: Sequence[Way], number: int, counts: int, _: int, cores: int, mb: int) -> int:
+        fit = self._fit(number, cores, mb)
+        return max((room_in(way, fit, self._most(counts, way)) for way in ways), default=0)
+
+    def _most(self, counts: int, way: Way) -> int:
+        return most_nodes(self._row(counts), way.partition, [place.amount for place in self.places])
+
+    def _fit(self, number: int, cores: int, mb: int) -> Ints:
+        """int64[nodes]: how many tasks each holds when it is empty."""
+        own = self.wheres[number - 1].reservation if number else ""
+        kept = self.cores_of[own] if self.owners.get(own, 0) > 0 and cores else {}
+        return fit_beside(kept, self.cluster_nodes.room_for(cores, mb), cores)
 
     def too_big(self, quantity: int, asked: int, gangs: Gangs) -> Reason:
         """The nodes that are too few, or the limit."""
-        counts, names = int(gangs.asked.get("counts", [0])[0]), [""]
-        if quantity == WHERE and not self._ways(asked, counts):
-            names = [way.partition for way in self.ways_of_wheres[asked]]
+        number, counts = (int(gangs.asked.get(name, [0])[0]) for name in QUANTITIES[:WHOSE])
+        ways, row = self._ways(number, counts), self._row(counts)
+        names = [""] if ways else [way.partition for way in self.ways_of_wheres[number]]
         over = [one for name in names if (one := self._over(counts, name)) is not None]
         if over:
             return Reason(Code.TOO_BIG, over[0][0].name, over[0][1], over[0][0].amount)
-        where, mb = self.wheres[asked - 1], 0 if gangs.elsewhere else int(gangs.memory_mb[0])
+        where, tasks = self.wheres[number - 1] if number else Where(), int(gangs.tasks[0])
         if where.why:
             return Reason(Code.TOO_BIG, where.why)
-        room = self._room(self._ways(asked, counts), asked, 1, int(gangs.cores[0]), mb)
-        return Reason(Code.TOO_BIG, f"places for tasks on nodes {ask.words(where)}", int(gangs.tasks[0]), room)
+        fit = self._fit(number, int(gangs.cores[0]), 0 if gangs.elsewhere else int(gangs.memory_mb[0]))
+        if short := short_of_nodes(ways, row, self.places, fit, tasks):
+            return Reason(Code.TOO_BIG, *short)
+        room = max((room_in(way, fit) for way in ways), default=0)
+        return Reason(Code.TOO_BIG, f"places for tasks on nodes {ask.words(where)}", tasks, room)
 
     def _ways(self, number: int, counts: int) -> tuple[Way, ...]:
         """The ways to have nodes of a :class:`Where` in which no limit is less than a job counts for by itself."""
@@ -348,9 +361,7 @@ class Site(Usual):
 
     def _over(self, number: int, partition: str = "") -> tuple[Place, int] | None:
         """The first limit that is less than a job counts for by itself, wherever it runs, or in a partition."""
-        own = ask.own_of(self.counts[number - 1] if number else (), partition)
-        over = ((self.places[place], abs(amount)) for place, amount in own if place not in self.by_node)
-        return next((one for one in over if one[0].amount < one[1]), None)
+        return first_over(self._row(number), partition, self.places, self.by_node)
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """The first limit that leaves too little, wherever it runs."""
@@ -360,22 +371,10 @@ class Site(Usual):
             for name in dict.fromkeys(way.partition for way in self.ways(asked))
         ]
         if not short or not all(short):
-            return self._lacks_cores(asked, free, tasks)
+            return lacks_cores(self.ways(asked), self._counts(asked), by_node, self.keeps, free, tasks)
         place, amount = next((one for one in short[0] if one[0] >= len(self.keeps)), short[0][0])
         code = Code.NO_ROOM if place < len(self.keeps) else Code.LIMIT
         return Reason(code, self.places[place].name, amount, int(free[place]))
-
-    def _lacks_cores(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
-        """Too few cores beside what is kept of all nodes that it may use."""
-        nodes = np.logical_or.reduce([way.nodes for way in self.ways(asked)] or [~self.computing])
-        for place, cores, _ in self._counts(asked):
-            at = self.by_node.get(place)
-            room = None if at is None else room_of(at, cores, nodes, free)
-            if room is not None and room < tasks:
-                keep = self.keeps[place]
-                where = f"{INSIDE if keep.inside else OUTSIDE} {' and '.join(keep.owners)}"
-                return Reason(Code.NO_ROOM, f"places for tasks of {cores} cores{where}", tasks, room)
-        return None
 
     def written(self) -> dict[str, Any]:
         """The keys of the cluster file; nodes by number."""
@@ -394,6 +393,8 @@ class Site(Usual):
             made["features"] = {name: ranges(np.flatnonzero(mask).tolist()) for name, mask in self.features.items()}
         return made
 
-    def _counts(self, asked: Ints) -> Counts:
-        number = int(asked[COUNTS])
+    def _row(self, number: int) -> Counts:
         return self.counts[number - 1] if number else ()
+
+    def _counts(self, asked: Ints) -> Counts:
+        return self._row(int(asked[COUNTS]))

@@ -12,9 +12,10 @@ import numpy as np
 
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
+from unrack.reasons import Code, Reason
 from unrack.resources.contract import Nodes
 from unrack.resources.site.features import Counts, Way
-from unrack.resources.site.kept import Keep
+from unrack.resources.site.kept import INSIDE, OUTSIDE, Keep
 from unrack.resources.site.keys import ReservationFile
 
 ByNode = dict[int, Ints]
@@ -73,3 +74,19 @@ def open_of(at: Ints, cores: int, nodes: Ints, tasks: Ints, free: Ints) -> Bools
 def room_of(at: Ints, cores: int, nodes: Bools, free: Ints) -> int | None:
     """How many tasks have room on nodes; ``None``: not all of the nodes have a place."""
     return None if (at[nodes] < 0).any() else int((np.maximum(free[at[nodes]], 0) // cores).sum())
+
+
+def lacks_cores(
+    ways: Sequence[Way], counts: Counts, places: ByNode, keeps: Sequence[Keep], free: Ints, tasks: int
+) -> Reason | None:
+    """Too few cores beside what is kept of all nodes that a job may use; ``None``: enough."""
+    for place, cores, _ in counts:
+        if (at := places.get(place)) is None:
+            continue
+        nodes = np.logical_or.reduce([way.nodes for way in ways] or [np.zeros(len(at), np.bool_)])
+        room = room_of(at, cores, nodes, free)
+        if room is not None and room < tasks:
+            keep = keeps[place]
+            where = f"{INSIDE if keep.inside else OUTSIDE} {' and '.join(keep.owners)}"
+            return Reason(Code.NO_ROOM, f"places for tasks of {cores} cores{where}", tasks, room)
+    return None

@@ -260,7 +260,7 @@ class _Ledger:
             return dict.fromkeys(names, f"no node has as much: {_in_numbers(why)}")
         claims, found = claiming(epoch.core.view, number), dict[str, str]()
         if claims is not None:
-            fits = claims.open_nodes(epoch.core.view.columns.free[0])
+            fits = claims.open_nodes(epoch.core.view.columns.free)
             for name in names:
                 if name not in here:
                     found[name] = "the extender does not know this node yet"
