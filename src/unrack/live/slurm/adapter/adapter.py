@@ -63,7 +63,8 @@ class SlurmAdapter:
         if booted_s is not None and booted_s != self.client.booted_s():
             booted_s = None
         self.restored.booted_s = booted_s
-        return seen_of(reading, self.terms.partitions, self.terms.take, {entry.key for entry in table})
+        known = {entry.key: (entry.job or {}).get("said", {}).get("reservation", "") for entry in table}
+        return seen_of(reading, self.terms.partitions, self.terms.take, known)
 
     def beginning(self, seen: Seen, origin_s: float) -> Beginning:
         """The cluster and the policy."""

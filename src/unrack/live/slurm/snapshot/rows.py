@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from unrack.cluster.spec import Cluster
 from unrack.live.driver.contract import Problem
+from unrack.live.slurm.adapter.reserved import Reserved
 from unrack.live.slurm.adapter.seen import HELD_BY_USER, Member, members
 from unrack.live.slurm.jobs import COUNTED, GPUS, JobReading, job_of, odd, said
 from unrack.live.slurm.reading import Reading, SlurmJob
@@ -89,9 +90,10 @@ def rows_of(
         Whether jobs that run count for limits, of their account, QOS and partition.
     """
     tally: dict[str, int] = {}
-    runs, waits = [], []
+    runs, waits, reserved = [], [], Reserved(reading)
     for member in members(reading):
-        job = member.job
+        job = reserved.in_one(member.job)
+        member = member._replace(job=job)
         if job.runs:
             row = _running(member, reading, cluster, how, tally)
             if row is not None:
