@@ -123,7 +123,7 @@ class SlurmAdapter:
     def holds_otherwise(self, entry: Entry, job: SeenJob, names: Names) -> tuple[Job, Lease] | None:
         """Slurm gives a job something else than was decided, or has changed what it has."""
         seen: SlurmJob = job.own.job
-        now = names, seen.holds, seen.licences
+        now = names, seen.holds, seen.licences, seen.gpus
         if self._held.get(entry.key) == now or job.completing or (stands := self.stands(job, names)) is None:
             return None
         foreign = isinstance(entry.stage, Foreign)

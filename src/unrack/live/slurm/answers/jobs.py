@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from unrack.live.slurm.answers.allocation import held_nodes, holds_of, spread
-from unrack.live.slurm.reading import SlurmJob, SlurmNode
+from unrack.live.slurm.answers.allocation import gpus_of, held_nodes, holds_of, spread
+from unrack.live.slurm.reading import SHARD, SlurmJob, SlurmNode
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.job_ids import HOLDING, JOB_STATES, WAITING, members
 from unrack.slurm_text.tres import gres, licences, tres
@@ -141,6 +141,7 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
         types=_types(record),
         beyond=beyond,
         holds=holds_of(record, nodes) if holds_now else {},
+        gpus=gpus_of(record) if holds_now else {},
         restarts=number(record.get("restart_cnt")),
         nice=_nice(record.get("nice")),
     )
@@ -189,8 +190,9 @@ def _on_each_node(record: Mapping[str, Any]) -> tuple[dict[str, int], tuple[str,
 def _types(record: Mapping[str, Any]) -> tuple[str, ...]:
     """The types of generic resources that a job asks for."""
     said = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
-    found = (gres(text(record.get(key))).types for key in said)
-    return tuple(dict.fromkeys(f"{name}:{kind}" for said in found for name, kinds in said.items() for kind in kinds))
+    found = [gres(text(record.get(key))) for key in said]
+    kinds = [f"{name}:{kind}" for one in found for name, kinds in one.types.items() for kind in kinds]
+    return tuple(dict.fromkeys([*kinds, *(SHARD for one in found if SHARD in one.gres)]))
 
 
 def _total(record: Mapping[str, Any], tasks: int) -> dict[str, int]:

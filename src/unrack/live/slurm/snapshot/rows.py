@@ -184,7 +184,7 @@ def table_row(row: SnapshotRow, at_s: float) -> dict[str, Any]:
         "app": job.app or None,
         "on": row.on or None,
         "ran": row.ran_s if row.runs else None,
-        **({"gpus.count": devices[GPUS]["count"]} if GPUS in devices else {}),
+        **{f"{GPUS}.{name}": amount for name, amount in devices.get(GPUS, {}).items()},
         **({f"{APART}.group": row.group, f"{APART}.most": 1} if row.group else {}),
         **{f"{COUNTED}.{name}": amount for name, amount in devices.get(COUNTED, {}).items()},
         **{name: text or None for name, text in job.said.items()},
@@ -235,7 +235,7 @@ def _waiting(
     if isinstance(asked, Problem):
         _count(tally, f"Left out, as {asked.why}")
         return None
-    for sentence in odd(job, cluster):
+    for sentence in odd(job, cluster, how):
         _count(tally, f"Not kept of a job: {sentence}")
     waits_for = waits_for_more(job, reading.at_s, held_by_admin)
     submit_s: float | None = 0.0
