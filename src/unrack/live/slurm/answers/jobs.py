@@ -192,7 +192,7 @@ def _types(record: Mapping[str, Any]) -> tuple[str, ...]:
     said = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
     found = [gres(text(record.get(key))) for key in said]
     kinds = [f"{name}:{kind}" for one in found for name, kinds in one.types.items() for kind in kinds]
-    return tuple(dict.fromkeys([*kinds, *(SHARD for one in found if SHARD in one.gres)]))
+    return tuple(dict.fromkeys([*kinds, *(SHARD for one in found if one.gres.get(SHARD, 0))]))
 
 
 def _total(record: Mapping[str, Any], tasks: int) -> dict[str, int]:

@@ -74,7 +74,10 @@ def node_of(record: Mapping[str, Any], set_aside_mb: Mapping[str, int]) -> Slurm
         partitions=frozenset(text(partition) for partition in listed(partitions) if partition),
         reason=text(record.get("reason")),
         features=tuple(dict.fromkeys(one.strip() for one in features if one.strip())),
-        types=(*(f"{name}:{kind}" for name, kinds in said.types.items() for kind in kinds), *({SHARD} & {*said.gres})),
+        types=(
+            *(f"{name}:{kind}" for name, kinds in said.types.items() for kind in kinds),
+            *[SHARD] * (said.gres.get(SHARD, 0) > 0),
+        ),
         together=threads if number(record.get("cpus")) == cores * threads else 1,
     )
 
