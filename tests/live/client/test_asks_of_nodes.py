@@ -45,6 +45,8 @@ CASES: list[tuple[dict[str, Any], tuple[int, int, int, int]]] = [
      (1, 2, 100, 2)),
     ({"cpus": 7, "tasks": 7, "core_spec": 2, "memory_per_node": 100}, (2, 8, 100, 0)),
     ({"cpus": 3, "tasks": 3, "thread_spec": 2, "memory_per_node": 100}, (1, 8, 100, 0)),
+    ({"cpus": 8, "tasks": 8, "memory_per_cpu": 5000}, (2, 4, 20_000, 0)),
+    ({"cpus": 4, "tasks": 2, "cpus_per_task": 2, "memory_per_cpu": 9000}, (2, 2, 18_000, 0)),
 ]  # fmt: skip
 WITH_THREADS: list[tuple[dict[str, Any], tuple[int, int]]] = [
     # -> nodes, and CPUs of each, as Slurm 22.05 gives them of cores with two threads

@@ -84,7 +84,7 @@ def job_of(
     words = words_of(job, cluster)
     there = nodes_for(cluster, words)
     grain = max((one for one, is_there in zip(how.together, there, strict=False) if is_there), default=1)
-    nodes = _nodes(job, cluster, there, grain)
+    nodes = _nodes(job, cluster, there, grain, how.memory)
     if isinstance(nodes, Problem):
         return nodes
     if job.contiguous and nodes > 1:
@@ -262,7 +262,7 @@ def _tasks(job: SlurmJob, grain: int) -> tuple[int, int]:
     return tasks, each
 
 
-def _nodes(job: SlurmJob, cluster: Cluster, there: Bools, grain: int) -> int | Problem:
+def _nodes(job: SlurmJob, cluster: Cluster, there: Bools, grain: int, memory: bool) -> int | Problem:
     """How many nodes it is to have, of those there: the fewest that it says, or that hold its tasks."""
     tasks, each = _tasks(job, grain)
     fewest, most = max(job.nodes_min, len(job.required_nodes), 1), job.nodes_max or len(cluster)
@@ -271,7 +271,11 @@ def _nodes(job: SlurmJob, cluster: Cluster, there: Bools, grain: int) -> int | P
     if fewest >= most:
         return fewest
     fewest = max(fewest, min(_nodes_of_gpus(job, cluster, there), most))
-    room = max(int(cluster.cores[there].max()) - job.set_aside * grain, 0) // each
+    rooms = np.maximum(cluster.cores[there] - job.set_aside * grain, 0) // each
+    if memory and job.cpu_memory_mb:
+        by_memory = np.minimum(rooms, cluster.memory_mb[there] // (each * job.cpu_memory_mb))
+        rooms = by_memory if by_memory.any() else rooms
+    room = int(rooms.max())
     if not room:
         return Problem(f"a task asks for {each} cores, and the largest node has {int(cluster.cores[there].max())}")
     nodes = max(fewest, -(-tasks // room))
