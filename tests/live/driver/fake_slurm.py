@@ -197,6 +197,7 @@ class FakeSlurm:
         elif isinstance(order, Place):
             job.required = order.nodes
             job.partition = order.partition or job.partition
+            job.reservation = order.reservation or job.reservation
             job.begin_us = -1 if order.at_once else job.begin_us
             job.limit_s = job.limit_s if order.limit_s is None else order.limit_s
         elif isinstance(order, AskAgain):

@@ -94,9 +94,10 @@ class StrictSlurm(FakeSlurm):
             any(way <= {*node.features, ""} for way in wanted) for node in there
         ):
             return "BadConstraints"
-        named, until_s = job.reservation.split(","), self.clock.wall_s + job.limit_s
-        if all(whys := [self.refused_inside(name, job, until_s) for name in named]):
-            return whys[0]
+        until_s = self.clock.wall_s + job.limit_s
+        named = job.reservation.split(",")[:1]  # nodes that are named are tried in the first of several alone
+        if why := self.refused_inside(named[0], job, until_s):
+            return why
         running = [one for one in self.jobs.values() if one.state == "RUNNING"]
         for name, count in job.licences.items():
             for at_s in [self.clock.wall_s, *(one.start_s for one in self.reservations)]:
@@ -116,10 +117,7 @@ class StrictSlurm(FakeSlurm):
         return self.limit(job)
 
     def refused_inside(self, name: str, job: FakeJob, until_s: float) -> str:
-        """Why a job is not started in a reservation, or outside of all, on the nodes that it was given; ``""``: it is.
-
-        One that asks for several is started in the first of them that allows it.
-        """
+        """Why a job is not started in a reservation, or outside of all, on its nodes; ``""``: it is."""
         for one in self.reservations:
             if one.name == name:
                 if "FLEX" in one.fields.get("Flags", ""):

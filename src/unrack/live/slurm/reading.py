@@ -125,6 +125,8 @@ class SlurmJob:
         True: it waits, and asks for more tasks than cores.
     features, reservation
         As the job asks for them, ``""``: not said.
+    reserved_in
+        Of a job that asks for several reservations, that of them in which it is to be; ``""`` of others.
     types
         Of the generic resources that it asks for, as ``gpu:a100``; ``shard``, if it asks for shards of GPUs.
     beyond
@@ -188,6 +190,7 @@ class SlurmJob:
     crowded: bool = False
     features: str = ""
     reservation: str = ""
+    reserved_in: str = ""
     types: tuple[str, ...] = ()
     beyond: tuple[str, ...] = ()
     holds: Mapping[str, NodeShare] = field(default_factory=dict)

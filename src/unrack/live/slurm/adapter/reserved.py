@@ -25,13 +25,14 @@ class Reserved:
         """A job as one of the first of its reservations in which it can start at once.
 
         If it can in none, it is the one of ``before``, or the first of those that open first. One that has nodes, by
-        name or as it runs, is in the first that has them. Slurm itself shows all of them until the job is over.
+        name or as it runs, is in the first that has them. Slurm itself shows all of them until it is told of one.
         """
         there = [self.known[name] for name in job.reservation.split(",") if name in self.known]
         if "," not in job.reservation or not there:
             return job
         name = min(there, key=lambda one: (*self._against(one, job), one.name != before)).name
-        return replace(for_each(job, lambda part: replace(part, reservation=name)), reservation=name)
+        job = for_each(job, lambda part: replace(part, reservation=name))
+        return replace(job, reservation=name, reserved_in=name)
 
     def _against(self, one: Reservation, job: SlurmJob) -> tuple[bool, bool, float, bool]:
         """What speaks against a reservation: it has not its nodes, is over too soon, begins later, or has no room."""
