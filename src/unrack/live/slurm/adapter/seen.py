@@ -12,7 +12,7 @@ from typing import NamedTuple
 from unrack.live.asks.words import is_marked
 from unrack.live.driver.seen import Seen, SeenJob, SeenNode, Shown
 from unrack.live.slurm.adapter.awaited import Awaited
-from unrack.live.slurm.adapter.reserved import Reserved
+from unrack.live.slurm.adapter.reservations import SeveralReservations
 from unrack.live.slurm.adapter.together import broken, merged
 from unrack.live.slurm.constraints import Reservation
 from unrack.live.slurm.orders import JobKey
@@ -116,7 +116,7 @@ def seen_of(reading: Reading, partitions: Collection[str], take: Take, known: Ma
     nodes = tuple(SeenNode(node.name, node.takes_jobs) for node in reading.nodes)
     usable = frozenset(node.name for node in nodes if node.usable)
     closed, awaited = frozenset(node.name for node in reading.nodes if node.is_closed), Awaited(reading)
-    reserved = Reserved(reading)
+    reserved = SeveralReservations(reading)
     whole = (one for one in reading.reservations if "CoreIDs" not in one.fields)  # some of its cores are for others
     kept = [one for one in whole if one.end_s > reading.at_s]
     found = {}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from unrack.cluster.spec import Cluster
 from unrack.live.driver.contract import Problem
-from unrack.live.slurm.adapter.reserved import Reserved
+from unrack.live.slurm.adapter.reservations import SeveralReservations
 from unrack.live.slurm.adapter.seen import HELD_BY_USER, Member, members
 from unrack.live.slurm.jobs import COUNTED, GPUS, JobReading, job_of, odd, said
 from unrack.live.slurm.reading import Reading, SlurmJob
@@ -90,7 +90,7 @@ def rows_of(
         Whether jobs that run count for limits, of their account, QOS and partition.
     """
     tally: dict[str, int] = {}
-    runs, waits, reserved = [], [], Reserved(reading)
+    runs, waits, reserved = [], [], SeveralReservations(reading)
     for member in members(reading):
         job = reserved.in_one(member.job)
         member = member._replace(job=job)

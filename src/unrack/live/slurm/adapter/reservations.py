@@ -9,7 +9,7 @@ from unrack.live.slurm.constraints import Reservation
 from unrack.live.slurm.reading import Reading, SlurmJob
 
 
-class Reserved:
+class SeveralReservations:
     """What reservations have for jobs, by a reading."""
 
     def __init__(self, reading: Reading) -> None:
