@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 from unrack.live.slurm.adapter.together import for_each
 from unrack.live.slurm.constraints import Reservation
@@ -13,16 +14,20 @@ class SeveralReservations:
     """What reservations have for jobs, by a reading."""
 
     def __init__(self, reading: Reading) -> None:
-        self.at_s = reading.at_s
+        self.reading, self.at_s = reading, reading.at_s
         self.known = {one.name: one for one in reading.reservations}
-        self.cores = {node.name: node.cores for node in reading.nodes}
-        self.free = {node.name: node.cores if node.usable else 0 for node in reading.nodes}
-        for job in reading.jobs:
+
+    @cached_property
+    def cores(self) -> dict[str, tuple[int, int]]:
+        """Node → how many of its cores no job holds, and how many it has."""
+        free = {node.name: node.cores if node.usable else 0 for node in self.reading.nodes}
+        for job in self.reading.jobs:
             for name, held in job.holds.items():
-                self.free[name] = self.free.get(name, 0) - held.cores
+                free[name] = free.get(name, 0) - held.cores
+        return {node.name: (free[node.name], node.cores) for node in self.reading.nodes}
 
     def in_one(self, job: SlurmJob, before: str = "") -> SlurmJob:
-        """A job as one of the first of its reservations in which it can start at once.
+        """A job in the first of its reservations in which it can start at once.
 
         If it can in none, it is the one of ``before``, or the first of those that open first. One that has nodes, by
         name or as it runs, is in the first that has them. Slurm itself shows all of them until it is told of one.
@@ -41,6 +46,6 @@ class SeveralReservations:
         begins_s = max(one.opens_s, self.at_s)
         ends = flexible or begins_s + (job.limit_s or 0) <= one.end_s
         each = -(-job.cpus // max(job.nodes_min, 1))
-        least = {name: self.cores[name] if job.exclusive else each for name in one.nodes if name in self.cores}
-        room = sum(self.free[name] >= cores for name, cores in least.items())
+        nodes = [self.cores[name] for name in one.nodes if name in self.cores]
+        room = sum(free >= (cores if job.exclusive else each) for free, cores in nodes)
         return elsewhere, not ends, begins_s, bool(one.nodes) and room < job.nodes_min
