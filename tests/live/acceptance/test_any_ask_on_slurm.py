@@ -29,7 +29,7 @@ RUN: list[dict[str, Any]] = [
     {"overcommit": True, "ntasks": 40, "nodes": 2}, {"overcommit": True, "ntasks": 9, "nodes": "1-2"},
     {"mem_per_cpu": 5000, "ntasks": 8, "mem": False}, {"job_name": "a\n\"b' $(id) \\ \x1b[31m"},
     {"comment": "un'\n\"rack"}, {"ntasks_per_node": 3, "nodes": "1-3", "ntasks": 5}, {"exclude": "n[1-2]"},
-    {"array": "0-999%1", "time": "1"},
+    {"cluster_constraint": "far"}, {"array": "0-999%1", "time": "1"},
 ]  # fmt: skip
 LEFT: list[dict[str, Any]] = [{"mincpus": 9}, {"nodes": 9}, {"cpus_per_gpu": 9, "gpus": 1}]
 THREADED: list[tuple[dict[str, Any], int, int, int]] = [

@@ -22,10 +22,6 @@ NO_SPEC = 0x7FFE
 """What 24.05 and later write for specialised threads that were not asked for."""
 _WHOLE = re.compile(r"-?[0-9]{1,10}")
 NOT_GRES = frozenset({"cpu", "mem", "node", "billing", "energy", "pages", "vmem"})
-_ASKS_BEYOND = {
-    "batch_features": "features of its first node", "cluster_features": "features of clusters",
-    "burst_buffer": "burst buffer",
-}  # fmt: skip
 THREADS = 0x8000
 """In the number of specialised cores, that it is of threads."""
 
@@ -181,7 +177,7 @@ def _on_each_node(record: Mapping[str, Any]) -> tuple[dict[str, int], tuple[str,
     found, sockets = _gres(record.get("tres_per_node")), small(record.get("sockets_per_node"))
     for name, count in _gres(record.get("tres_per_socket")).items():
         found[name] = max(found.get(name, 0), count * sockets)
-    beyond = [word for key, word in _ASKS_BEYOND.items() if _is_said(record.get(key))]
+    beyond = ["burst buffer"] if _is_said(record.get("burst_buffer")) else []
     if _is_said(record.get("tres_per_socket")) and not sockets:
         beyond.append("resources a socket, and does not say of how many sockets")
     return found, tuple(dict.fromkeys(beyond))
