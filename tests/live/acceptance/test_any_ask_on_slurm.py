@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,9 @@ RUN: list[dict[str, Any]] = [
     {"nodes": 2, "ntasks": 5, "cpus_per_task": 2}, {"contiguous": True, "nodes": 2},
     {"gpus_per_socket": 1, "sockets_per_node": 1}, {"network": "any"}, {"overcommit": True, "ntasks": 40},
     {"overcommit": True, "ntasks": 40, "nodes": 2}, {"overcommit": True, "ntasks": 9, "nodes": "1-2"},
-    {"array": "0-999%1", "time": "1"},
+    {"mem_per_cpu": 5000, "ntasks": 8, "mem": False}, {"job_name": "a\n\"b' $(id) \\ \x1b[31m"},
+    {"comment": "un'\n\"rack"}, {"ntasks_per_node": 3, "nodes": "1-3", "ntasks": 5}, {"exclude": "n[1-2]"},
+    {"cluster_constraint": "far"}, {"array": "0-999%1", "time": "1"},
 ]  # fmt: skip
 LEFT: list[dict[str, Any]] = [{"mincpus": 9}, {"nodes": 9}, {"cpus_per_gpu": 9, "gpus": 1}]
 THREADED: list[tuple[dict[str, Any], int, int, int]] = [
@@ -110,3 +113,27 @@ def test_jobs_have_the_nodes_cpus_and_tasks_that_slurm_gives_them_on_cores_with_
         assert [int(found[key]) for key in ("NumNodes", "NumCPUs", "NumTasks")] == given, more
     if not alone:
         audit(driven, jobs)
+
+
+def test_shards_of_gpus_are_held_on_the_gpus_on_which_slurm_has_them(
+    new_bed: Callable[..., Bed], tmp_path: Path
+) -> None:
+    bed = new_bed(nodes=2, scheduler="backfill", remember_s=3000, gpus=2, shards=8)
+    driven = Driven(bed, tmp_path, "conservative", start_timeout="60 s")
+    draw = random.Random(3)
+    kinds = [{"gres": f"shard:{count}"} for count in (1, 2, 3, 3)] + [{"gpus": 1}, {"gres": "shard:2", "nodes": 2}]
+    asked = {"hold": True, "partition": "main", "time": "1", "mem": 100}
+    jobs = [bed.submit(f"sleep {draw.choice([1, 2, 4])}", **asked, **draw.choice(kinds)) for _ in range(30)]
+    never = bed.submit("sleep 1", **asked, gres="shard:5")
+    driven.start()
+    try:
+        bed.wait_until(lambda: driven.all_over(jobs), 120, "all jobs are over")
+        status = json.loads(driven.command("slurm", "status", "--state", str(driven.state), "--json"))
+    finally:
+        driven.stop()
+    why = {one["key"]: str(one.get("why")) for one in status["jobs"]}
+    assert why == {str(never): "it asks for 5 shards, which Slurm gives of one GPU, and each has 4"}
+    records = driven.records()
+    whys = [str(entry.get("why")) for one in records for entry in (one.get("entries") or {}).values() if entry]
+    assert not [one for one in whys if "did not start it" in one]
+    audit(driven, jobs)

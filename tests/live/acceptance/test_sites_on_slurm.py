@@ -19,7 +19,7 @@ pytestmark = pytest.mark.live
 HOSTS = {"main": "n[1-12]", "left": "n[1-6]", "right": "n[5-12]"}
 USERS = ("nobody", "daemon", "games")
 FAST, IB, BIG = expand("n[1-2,7-8]"), expand("n[2-5,8-12]"), ["n6"]
-RESERVED = ["n3", "n9"]
+RESERVED = ["n3", "n9", "n10"]
 
 
 def wish(draw: random.Random) -> dict[str, Any]:
@@ -68,13 +68,14 @@ def test_jobs_of_a_site_run_where_they_may_and_none_is_stuck(new_bed: Callable[.
     for features, nodes in (("fast", FAST), ("ib", IB), ("fast,ib", sorted(set(FAST) & set(IB))), ("big", BIG)):
         bed.scontrol("update", f"NodeName={','.join(nodes)}", f"AvailableFeatures={features}",
                      f"ActiveFeatures={features}")  # fmt: skip
-    bed.scontrol("create", "reservation", "ReservationName=course", "StartTime=now", "Duration=60",
-                 f"Nodes={','.join(RESERVED)}", "Users=daemon")  # fmt: skip
+    for name, nodes in (("course", "n3,n9"), ("spare", "n10")):
+        bed.scontrol("create", "reservation", f"ReservationName={name}", "StartTime=now", "Duration=60",
+                     f"Nodes={nodes}", "Users=daemon")  # fmt: skip
     driven = Driven(bed, tmp_path, "easy", partitions=list(HOSTS), start_timeout="60 s")
     draw = random.Random(7)
     asked = [wish(draw) for _ in range(90)]
-    course = [{"partition": "main", "user": "daemon", "script": "sleep 1", "hold": True, "time": "1", "mem": 100,
-               "reservation": "course"} for _ in range(6)]  # fmt: skip
+    course = [{"partition": "main", "user": "daemon", "script": "sleep 2", "hold": True, "time": "1", "mem": 100,
+               "reservation": "spare,course", "exclusive": True} for _ in range(6)]  # fmt: skip
     outside = {"partition": "left", "script": "sleep 1", "hold": True, "time": "1", "mem": 100, "constraint": "big&ib"}
     jobs = bed.submit_many(asked[:45])
     driven.start()
@@ -96,6 +97,7 @@ def test_jobs_of_a_site_run_where_they_may_and_none_is_stuck(new_bed: Callable[.
         ran_on = set(expand(bed.job(job)["NodeList"]))
         assert allowed(said, ran_on), (said, ran_on)
         assert bool(ran_on & set(RESERVED)) == ("reservation" in said), (said, ran_on)
+    assert set(RESERVED) == {name for job in own for name in expand(bed.job(job)["NodeList"])}
     refused = [entry.get("refused") for record in driven.records() for entry in record["entries"].values() if entry]
     assert not any(refused), set(refused)
     audit(driven, [*jobs, *own])
@@ -161,6 +163,7 @@ def test_a_job_of_a_reservation_starts_when_that_begins_and_others_go_round_it(
         driven.stop()
     assert {bed.job(job)["NodeList"] for job in own} == {"n1"}
     assert "n1" not in {bed.job(job)["NodeList"] for job in others}
+    assert set(RESERVED) == {name for job in own for name in expand(bed.job(job)["NodeList"])}
     refused = [entry.get("refused") for record in driven.records() for entry in record["entries"].values() if entry]
     assert not any(refused), set(refused)
     audit(driven, [*own, *others, wide])
@@ -192,6 +195,7 @@ def test_cores_that_a_reservation_keeps_are_its_own_and_others_have_the_rest_of_
     assert {bed.job(job)["NodeList"] for job in own} == {"n1", "n2"}
     ran = {job: bed.job(job)["NodeList"] for job in others}
     assert [ran[others[i]] for i in (0, 4, 5)] == ["n2", "n3", "n2"], ran
+    assert set(RESERVED) == {name for job in own for name in expand(bed.job(job)["NodeList"])}
     refused = [entry.get("refused") for record in driven.records() for entry in record["entries"].values() if entry]
     assert not any(refused), set(refused)
     audit(driven, [*own, *others])

@@ -45,6 +45,8 @@ CASES: list[tuple[dict[str, Any], tuple[int, int, int, int]]] = [
      (1, 2, 100, 2)),
     ({"cpus": 7, "tasks": 7, "core_spec": 2, "memory_per_node": 100}, (2, 8, 100, 0)),
     ({"cpus": 3, "tasks": 3, "thread_spec": 2, "memory_per_node": 100}, (1, 8, 100, 0)),
+    ({"cpus": 8, "tasks": 8, "memory_per_cpu": 5000}, (2, 4, 20_000, 0)),
+    ({"cpus": 4, "tasks": 2, "cpus_per_task": 2, "memory_per_cpu": 9000}, (2, 2, 18_000, 0)),
 ]  # fmt: skip
 WITH_THREADS: list[tuple[dict[str, Any], tuple[int, int]]] = [
     # -> nodes, and CPUs of each, as Slurm 22.05 gives them of cores with two threads
@@ -69,6 +71,37 @@ def test_what_a_job_wants_with_each_gpu_or_node_is_what_it_asks_of_each_node(
     demand = found.demand
     gpus = demand.devices.get("gpus", {}).get("count", 0)
     assert (demand.tasks, demand.cores, demand.memory_mb, gpus) == asked
+
+
+@pytest.mark.parametrize(
+    ("shards", "asked", "wanted"),
+    [
+        (("8", "8", "0"), 3, {"count": 1, "milli": 750}), (("a100:6", "0", "0"), 2, {"count": 1, "milli": 666}),
+        (("8", "4", "0"), 1, "of which not all"), (("7", "7", "7"), 1, "of which not all"),
+        (("80", "80", "80"), 1, "of which not all"), (("8", "8", "8"), 5, "of one GPU, and each has 4"),
+    ],
+)  # fmt: skip
+def test_shards_are_a_part_of_one_gpu_of_a_node_that_has_some(
+    shards: tuple[str, ...], asked: int, wanted: dict[str, int] | str
+) -> None:
+    records = [
+        {"name": f"n{i}", "cpus": 8, "real_memory": 900, "partitions": ["main"], "gres": f"gpu:a100:2,shard:{count}"}
+        for i, count in enumerate(shards)
+    ]
+    nodes, _ = nodes_of({"nodes": records})
+    record = {"job_id": 1, "job_state": "PENDING", "partition": "main", "tres_per_node": f"gres:shard:{asked}"}
+    (job,), bad = jobs_of({"jobs": [record]}, nodes)
+    assert not bad
+    reading = Reading(0.0, tuple(nodes), (job,))
+    made = machines_of(reading, early_s=0.0)
+    found = job_of(job, cluster_of(reading, early_s=0.0)[0], JobReading(shards=made.shards))
+    if isinstance(wanted, str):
+        assert isinstance(found, Problem)
+        assert wanted in found.why
+    else:
+        assert not isinstance(found, Problem), found.why
+        assert found.demand.devices == {"gpus": wanted}
+        assert found.said["constraint"] == "gres:shard"
 
 
 @pytest.mark.parametrize(("cpus", "tasks", "most", "crowded"), [(1, 2, 4, False), (2, 20, 4, True), (2, 2, 2, False)])

@@ -136,12 +136,10 @@ def test_how_nice_a_job_is_is_known_in_every_layout() -> None:
 
 
 def test_what_is_asked_beyond_the_fields_is_named() -> None:
-    asks = {"features": "avx&[a|b]", "resv_name": "week", "batch_features": "big", "tres_per_socket": "gres/gpu:1",
+    asks = {"features": "avx&[a|b]", "resv_name": "week", "burst_buffer": "big", "tres_per_socket": "gres/gpu:1",
             "contiguous": True, "core_spec": set_to(2)}  # fmt: skip
     found = read(waiting(**asks, tres_per_job="gres/gpu:a100:4"))[0]
-    assert found.beyond == (
-        "features of its first node", "resources a socket, and does not say of how many sockets",
-    )  # fmt: skip
+    assert found.beyond == ("burst buffer", "resources a socket, and does not say of how many sockets")
     assert (found.contiguous, found.set_aside, found.exclusive) == (True, 2, True)
     assert (found.features, found.reservation, found.types) == ("avx&[a|b]", "week", ("gpu:a100",))
 

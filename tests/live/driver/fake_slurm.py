@@ -14,7 +14,7 @@ from unrack.live.driver.portable import Names
 from unrack.live.driver.seen import UnreachableError
 from unrack.live.driver.state.epoch import Beginning
 from unrack.live.slurm.adapter.seen import Take
-from unrack.live.slurm.jobs import counted_by, devices_of, odd, words_of
+from unrack.live.slurm.jobs import JobReading, devices_of, odd, stands, words_of
 from unrack.live.slurm.machines import machines_of
 from unrack.live.slurm.orders import (
     AskAgain,
@@ -197,6 +197,7 @@ class FakeSlurm:
         elif isinstance(order, Place):
             job.required = order.nodes
             job.partition = order.partition or job.partition
+            job.reservation = order.reservation or job.reservation
             job.begin_us = -1 if order.at_once else job.begin_us
             job.limit_s = job.limit_s if order.limit_s is None else order.limit_s
         elif isinstance(order, AskAgain):
@@ -376,13 +377,14 @@ class PlainTerms:
     ) -> None:
         self.partitions, self.take = frozenset({"ours"}), Take.BY_ADMIN
         self.start_timeout_us, self.longest_us = start_timeout_s * 1_000_000, 86_400_000_000
-        self.policy, self.pools = policy, pools
+        self.policy, self.pools, self.how = policy, pools, JobReading(self.longest_us)
 
     def beginning(self, reading: Reading, origin_s: float) -> Beginning:
         if not reading.nodes:
             raise ClusterError("nodes", "none", "one")
         early_s = self.start_timeout_us / 1e6
         found = machines_of(reading, partitions=self.partitions, origin_s=origin_s, early_s=early_s)
+        self.how = self.how._replace(shards=found.shards)
         return Beginning(found.content | ({"pools": self.pools} if self.pools else {}), found.names, self.policy)
 
     def job(self, job: SlurmJob, key: JobKey, names: Names, now_us: int) -> Job | Problem:
@@ -390,22 +392,13 @@ class PlainTerms:
             return Problem("it says so itself")
         if job.comment == "misread":
             return Problem("it asks for what there is not", misread=True)
-        if found := next(odd(job, names.cluster), None):
+        if found := next(odd(job, names.cluster, self.how), None):
             return Problem(found)
         devices = {"nvme": {"capacity_mb": int(job.comment[5:])}} if job.comment.startswith("nvme=") else {}
-        devices |= devices_of(job, job.nodes_min, names.cluster)
+        devices |= devices_of(job, job.nodes_min, names.cluster, self.how)
         limit_us = self.longest_us if job.limit_s is None else job.limit_s * 1_000_000
         demand = Demand(job.nodes_min, job.cpus_per_task, job.node_memory_mb, devices)
         return Job(0, str(key), now_us, limit_us, None, 0, job.user, "", demand, words_of(job, names.cluster))
 
     def stands(self, job: SlurmJob, names: Names) -> tuple[Job, Lease] | None:
-        held = [(names.node_of[name], one) for name, one in sorted(job.holds.items()) if name in names.node_of]
-        if not held:
-            return None
-        lease = Lease.on(
-            -1, [node for node, _ in held], [1] * len(held), [one.cores for _, one in held],
-            [one.memory_mb for _, one in held],
-        )  # fmt: skip
-        limit_us = self.longest_us if job.limit_s is None else job.limit_s * 1_000_000
-        demand = Demand(len(held), max(one.cores for _, one in held), 0, devices_of(job, len(held), names.cluster))
-        return Job(0, str(job.id), 0, limit_us, None, 0, job.user, "", demand, counted_by(job, names.cluster)), lease
+        return stands(job, names.node_of, names.cluster, self.how)

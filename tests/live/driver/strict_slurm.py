@@ -95,16 +95,9 @@ class StrictSlurm(FakeSlurm):
         ):
             return "BadConstraints"
         until_s = self.clock.wall_s + job.limit_s
-        for one in self.reservations:
-            if one.name == job.reservation:
-                if "FLEX" in one.fields.get("Flags", ""):
-                    continue
-                if not one.start_s <= self.clock.wall_s or until_s > one.end_s:
-                    return "Reservation"
-                if one.nodes and not set(job.required) <= set(one.nodes):
-                    return "BadConstraints"
-            elif one.start_s < until_s and one.end_s > self.clock.wall_s and set(one.nodes) & set(job.required):
-                return "ReqNodeNotAvail"
+        named = job.reservation.split(",")[:1]  # nodes that are named are tried in the first of several alone
+        if why := self.refused_inside(named[0], job, until_s):
+            return why
         running = [one for one in self.jobs.values() if one.state == "RUNNING"]
         for name, count in job.licences.items():
             for at_s in [self.clock.wall_s, *(one.start_s for one in self.reservations)]:
@@ -114,14 +107,28 @@ class StrictSlurm(FakeSlurm):
                 used = sum(one.licences.get(name, 0) for one in then)
                 for one in self.reservations:
                     kept = licences(one.fields.get("Licenses", "")).get(name, 0)
-                    if one.name != job.reservation and one.start_s <= at_s < one.end_s:
+                    if one.name not in named and one.start_s <= at_s < one.end_s:
                         mine = sum(own.licences.get(name, 0) for own in then if own.reservation == one.name)
                         used += max(0, kept - mine)
                 if name not in self.licences or used + count > self.licences[name].total:
                     return "Licenses"
-        if job.reservation and job.reservation not in {one.name for one in self.reservations}:
+        if job.reservation and not {one.name for one in self.reservations}.intersection(named):
             return "ReservationDeleted"
         return self.limit(job)
+
+    def refused_inside(self, name: str, job: FakeJob, until_s: float) -> str:
+        """Why a job is not started in a reservation, or outside of all, on its nodes; ``""``: it is."""
+        for one in self.reservations:
+            if one.name == name:
+                if "FLEX" in one.fields.get("Flags", ""):
+                    continue
+                if not one.start_s <= self.clock.wall_s or until_s > one.end_s:
+                    return "Reservation"
+                if one.nodes and not set(job.required) <= set(one.nodes):
+                    return "BadConstraints"
+            elif one.start_s < until_s and one.end_s > self.clock.wall_s and set(one.nodes) & set(job.required):
+                return "ReqNodeNotAvail"
+        return ""
 
     def refused_in(self, name: str, job: FakeJob) -> str:
         """Why a job is not started in a partition; ``""``: nothing forbids it."""

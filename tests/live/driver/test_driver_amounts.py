@@ -239,3 +239,18 @@ def test_licences_that_an_operator_gives_or_takes_of_a_running_job_count(count: 
     assert not world.slurm.asked
     world.until_done()
     world.check()
+
+
+@pytest.mark.parametrize("comment", ["", "nvme=200"])
+def test_a_driver_that_begins_anew_has_all_that_jobs_on_several_nodes_hold_though_none_waits(comment: str) -> None:
+    world = Amounts("easy", pools=POOL)
+    number = world.slurm.submit(nodes=2, cores=1, run_s=8, comment=comment)
+    world.go(5)
+    before = world.driver.table.get(str(number)).lease
+    world.driver.acting.close()
+    world.driver = world.make()
+    world.go(5)
+    entry = world.driver.table.get(str(number))
+    assert (entry.phase, entry.lease) == (Phase.RUNNING, before)
+    world.until_done()
+    world.check()

@@ -85,7 +85,7 @@ def entry_of(stage: Stage) -> Entry:
 
 def shown(job: SlurmJob) -> SeenJob:
     """The job with the number 1 as the driver sees it."""
-    return seen_of(Reading(0.0, (), (job,)), frozenset(), Take.HELD, ()).jobs["1"]
+    return seen_of(Reading(0.0, (), (job,)), frozenset(), Take.HELD, {}).jobs["1"]
 
 
 def chosen_by_branches(entry: Entry, job: SlurmJob, now: int) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -199,6 +200,39 @@ def test_a_reservation_that_is_not_there_or_not_for_its_user_is_the_reason_of_a_
     assert world.why(gone) == "there is no reservation gone"
     assert world.slurm.run_on(right) == {"n1"}
     assert not world.slurm.asked
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_job_of_several_reservations_runs_in_one_of_them_and_waits_for_none_beside_one_with_room(
+    policy: str, seed: int
+) -> None:
+    draw, world, own, wanted, late = random.Random(seed), Sites(policy), list[int](), list[str](), 0
+    world.slurm.reserve(-5, 90, "n1", "n2", Users="ann")
+    world.slurm.reserve(draw.randint(5, 20), 900, "n3", "n4", Users="ann")
+    slurm = world.slurm
+    for step in range(900):
+        if step % 9 == 0 and step < 300:
+            named, limit_s = draw.choice(["r0,r1", "r1,r0", "r0,r1", "r1"]), draw.randint(7, 15)
+            asked = {"nodes": draw.randint(1, 2), "cores": draw.choice([2, 4]), "run_s": draw.uniform(1, 6)}
+            own.append(world.submit(reservation=named, user="ann", limit_s=limit_s, **asked))
+            wanted.append(named)
+            world.submit(cores=4, run_s=3, limit_s=12, user="bob")
+        world.go()
+        waits = [job for number in own if (job := slurm.jobs[number]).state == "PENDING"]
+        busy = Counter({node: job.cores for job in slurm.jobs.values() for node in job.held_on})
+        there = [
+            sum(busy[node] + one.cores <= 4 for node in r.nodes) >= one.nodes
+            for one in waits[:1] for r in slurm.reservations
+            if r.name in one.reservation and r.start_s <= world.clock.wall_s < r.end_s - one.limit_s
+        ]  # fmt: skip
+        late = late + 1 if len(waits) == 1 and any(there) else 0
+        assert late <= 5, (step, waits, busy)
+    world.check()
+    for number, named in zip(own, wanted, strict=True):
+        inside = [r.name for r in slurm.reservations if world.slurm.run_on(number) <= set(r.nodes)]
+        assert inside == [slurm.jobs[number].reservation]
+        assert inside[0] in named.split(",")
 
 
 @pytest.mark.parametrize("known", [True, False])

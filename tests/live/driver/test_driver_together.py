@@ -65,9 +65,10 @@ def test_a_driver_that_begins_anew_goes_on_with_components_that_wait_and_run() -
 
 
 def test_what_a_component_that_is_cancelled_held_is_free_at_once_and_the_others_go_on() -> None:
-    world = Strict("easy", nodes=4)
-    first = world.slurm.submit_together({"nodes": 2, "cores": 4}, {"nodes": 2, "cores": 4}, run_s=8)
-    behind = world.slurm.submit(nodes=2, cores=4, run_s=1)
+    world, one = Strict("easy", nodes=4), {"matlab": 1}
+    world.slurm.licences = {"matlab": Licence(1, 0)}
+    first = world.slurm.submit_together({"nodes": 2, "cores": 4}, {"nodes": 2, "cores": 4, "licences": one}, run_s=8)
+    behind = world.slurm.submit(nodes=2, cores=4, run_s=1, licences=one)
     world.go(3)
     assert world.slurm.jobs[behind].state == "PENDING"
     world.slurm.end(first + 1, "CANCELLED")

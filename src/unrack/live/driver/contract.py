@@ -138,7 +138,8 @@ class Orchestrator(Protocol):
     def holds_otherwise(self, entry: Entry, job: SeenJob, names: Names) -> tuple[Job, Lease] | None:
         """What a job that runs asks and holds, if that is not what the core was told; ``None``: it is.
 
-        Claims of its lease are left out if they are to be made anew. Cheap for a job of which nothing has changed.
+        Claims of its lease are left out if they are to be made anew, those of each resource by themselves. Cheap for a
+        job of which nothing has changed.
         """
         ...
 

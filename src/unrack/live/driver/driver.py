@@ -262,7 +262,8 @@ class Driver:
             beginning = beginning._replace(policy=self.policy)
         if self.epoch is not None and (kept := self.epoch.beginning.cluster.get(APART)):
             beginning.cluster.setdefault(APART, kept)
-        if APART not in beginning.cluster and self._wants_apart(reading, beginning.names, new=False):
+        apart = any(entry.known.group is not None for entry in self.table)
+        if APART not in beginning.cluster and (apart or self._wants_apart(reading, beginning.names, new=False)):
             beginning.cluster[APART] = _groups(beginning)
         seen = {node.name: node.usable for node in reading.nodes}
         self._begin_from(beginning, why, now, [name for name in beginning.nodes if not seen.get(name, False)])

@@ -20,7 +20,8 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease
 from unrack.live.driver.contract import Problem
 from unrack.live.slurm.machines import SIZE, TYPE, gres
-from unrack.live.slurm.reading import NodeShare, SlurmJob
+from unrack.live.slurm.reading import SHARD, NodeShare, SlurmJob
+from unrack.resources.gpus.columns import WHOLE
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.site.features import Where
 from unrack.resources.site.installed import Site
@@ -28,7 +29,7 @@ from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US
 from unrack.workload.job import Demand, Job
 
-GPUS, COUNT, COUNTED, GPU = "gpus", "count", "counted", "gpu"
+GPUS, COUNT, MILLI, COUNTED, GPU = "gpus", "count", "milli", "counted", "gpu"
 SHOWN = 80
 """Characters of a user's words that go into tables."""
 LONGEST = 1000
@@ -45,6 +46,7 @@ class JobReading(NamedTuple):
     # does not count. What it needs in amounts is kept.
     lenient: bool = False
     together: tuple[int, ...] = ()  # of each node, how many of its CPUs are given to jobs together; none: 1
+    shards: int = 0  # how many shards each GPU has that has any; 0: jobs may not ask for such
 
 
 STRICT = JobReading()
@@ -76,13 +78,13 @@ def job_of(
     if how.lenient:
         found = None
     else:
-        found = next(odd(job, cluster), None)
+        found = next(odd(job, cluster, how), None)
     if found is not None:
         return Problem(found)
     words = words_of(job, cluster)
     there = nodes_for(cluster, words)
     grain = max((one for one, is_there in zip(how.together, there, strict=False) if is_there), default=1)
-    nodes = _nodes(job, cluster, there, grain)
+    nodes = _nodes(job, cluster, there, grain, how.memory)
     if isinstance(nodes, Problem):
         return nodes
     if job.contiguous and nodes > 1:
@@ -92,7 +94,7 @@ def job_of(
     mb = _memory(job, cluster, cores, nodes, there) if how.memory else 0
     if size := _size(job, cluster, cores, mb, how):
         words["constraint"] = f"({words['constraint']})&{size}" if words["constraint"] else size
-    demand = Demand(nodes, cores, mb, devices_of(job, nodes, cluster))
+    demand = Demand(nodes, cores, mb, devices_of(job, nodes, cluster, how))
     return replace(made(job, demand, how, job.id if key is None else key, now_us), said=words)
 
 
@@ -130,10 +132,11 @@ def nodes_for(cluster: Cluster, words: Mapping[str, str]) -> Bools:
     return _open(site, *map(words.__getitem__, columns)) if isinstance(site, Site) else cluster.cores > 0
 
 
-def lease_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster) -> Lease | None:
+def lease_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster, how: JobReading = STRICT) -> Lease | None:
     """What a running job holds of the nodes of a cluster, at most what they have; ``None``: nothing.
 
-    Each of its nodes is one task. Which GPUs it has is not known and not in the lease, nor are licences.
+    Each of its nodes is one task. Which GPUs it has is in the lease where these have shards and Slurm says so; licences
+    are not.
 
     Parameters
     ----------
@@ -145,7 +148,20 @@ def lease_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster) -> Lea
         return None
     nodes = sorted(held)
     cores, mb = ([getattr(held[node], name) for node in nodes] for name in ("cores", "memory_mb"))
-    return Lease.on(-1, nodes, [1] * len(nodes), cores, mb)
+    lease = Lease.on(-1, nodes, [1] * len(nodes), cores, mb)
+    return lease._replace(claims=_gpus_held(job, node_of, cluster, how)) if how.shards and job.gpus else lease
+
+
+def _gpus_held(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster, how: JobReading) -> Ints:
+    """int64[claims, 2]: places of the GPUs that a job holds, and how much of each."""
+    part = next(part for part in cluster.places.parts if part.name == GPUS)
+    assert isinstance(part.installed, Fleet)
+    first = part.first + part.installed.gpus.first
+    each = [
+        (int(first[node_of[name]]) + number, shards * (WHOLE // how.shards) or WHOLE)
+        for name, gpus in job.gpus.items() for number, shards in gpus.items() if name in node_of
+    ]  # fmt: skip
+    return np.array(sorted(each), np.int64).reshape(-1, 2)
 
 
 def stands(
@@ -155,10 +171,10 @@ def stands(
 
     ``None``: it holds nothing of these nodes.
     """
-    lease = lease_of(job, node_of, cluster)
+    lease = lease_of(job, node_of, cluster, how)
     if lease is None:
         return None
-    devices = devices_of(job, len(job.holds), cluster)
+    devices = devices_of(job, len(job.holds), cluster, how)
     demand = Demand(len(lease.rows), max(int(lease.rows[:, 3].max()), 1), 0, devices)
     return replace(made(job, demand, how, job.id, 0), said=counted_by(job, cluster)), lease
 
@@ -181,7 +197,7 @@ def held_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster) -> dict
     return found
 
 
-def odd(job: SlurmJob, cluster: Cluster) -> Iterator[str]:
+def odd(job: SlurmJob, cluster: Cluster, how: JobReading = STRICT) -> Iterator[str]:
     """What of a job cannot be kept, a sentence each, of words of ours alone."""
     words = job.partition, job.account, job.qos, job.features, job.reservation
     if not all(len(word) <= LONGEST and word.isprintable() for word in words):
@@ -193,7 +209,12 @@ def odd(job: SlurmJob, cluster: Cluster) -> Iterator[str]:
     if job.beyond:
         yield f"it asks for {', '.join(said(word) for word in job.beyond[:4])}"
     known = _counters(cluster)
-    kinds = [kind for kind in sorted({*job.gres, *job.gres_total} - {GPU}) if gres(kind) not in known]
+    shards = max(job.gres.get(SHARD, 0), job.gres_total.get(SHARD, 0))
+    if shards and not how.shards:
+        yield "it asks for shards of GPUs, of which not all that have any have as many"
+    elif job.gres.get(SHARD, 0) > how.shards:
+        yield f"it asks for {shards} shards, which Slurm gives of one GPU, and each has {how.shards}"
+    kinds = [kind for kind in sorted({*job.gres, *job.gres_total} - {GPU, SHARD}) if gres(kind) not in known]
     if kinds:
         yield f"it asks for {len(kinds)} kind{'s' * (len(kinds) != 1)} of generic resources that no node counts"
     if (job.gres.get(GPU, 0) or job.gres_total.get(GPU, 0)) and GPUS not in cluster.places.installed:
@@ -241,7 +262,7 @@ def _tasks(job: SlurmJob, grain: int) -> tuple[int, int]:
     return tasks, each
 
 
-def _nodes(job: SlurmJob, cluster: Cluster, there: Bools, grain: int) -> int | Problem:
+def _nodes(job: SlurmJob, cluster: Cluster, there: Bools, grain: int, memory: bool) -> int | Problem:
     """How many nodes it is to have, of those there: the fewest that it says, or that hold its tasks."""
     tasks, each = _tasks(job, grain)
     fewest, most = max(job.nodes_min, len(job.required_nodes), 1), job.nodes_max or len(cluster)
@@ -250,7 +271,11 @@ def _nodes(job: SlurmJob, cluster: Cluster, there: Bools, grain: int) -> int | P
     if fewest >= most:
         return fewest
     fewest = max(fewest, min(_nodes_of_gpus(job, cluster, there), most))
-    room = max(int(cluster.cores[there].max()) - job.set_aside * grain, 0) // each
+    rooms = np.maximum(cluster.cores[there] - job.set_aside * grain, 0) // each
+    if memory and job.cpu_memory_mb:
+        by_memory = np.minimum(rooms, cluster.memory_mb[there] // (each * job.cpu_memory_mb))
+        rooms = by_memory if by_memory.any() else rooms
+    room = int(rooms.max())
     if not room:
         return Problem(f"a task asks for {each} cores, and the largest node has {int(cluster.cores[there].max())}")
     nodes = max(fewest, -(-tasks // room))
@@ -316,14 +341,16 @@ def _memory(job: SlurmJob, cluster: Cluster, cores: int, nodes: int, there: Bool
     return _least(cluster.memory_mb[counted], nodes, 0)
 
 
-def devices_of(job: SlurmJob, nodes: int, cluster: Cluster) -> dict[str, dict[str, int]]:
+def devices_of(job: SlurmJob, nodes: int, cluster: Cluster, how: JobReading = STRICT) -> dict[str, dict[str, int]]:
     """What a job on so many nodes asks beside cores and memory: GPUs of each node, and what it claims of counters."""
     known = _counters(cluster)
     each = {kind: _on_each(job, kind, nodes) for kind in sorted({*job.gres, *job.gres_total})}
-    gpus = each.pop(GPU, 0)
+    gpus, shards = each.pop(GPU, 0), each.pop(SHARD, 0)
     claims = {counter(name): count for name, count in sorted(job.licences.items()) if counter(name) in known and count}
     claims |= {gres(kind): count for kind, count in each.items() if gres(kind) in known and count}
     found = {GPUS: {COUNT: gpus}} if gpus and GPUS in cluster.places.installed else {}
+    if shards and how.shards:
+        found = {GPUS: {COUNT: 1, MILLI: shards * (WHOLE // how.shards)}}
     return found | ({COUNTED: claims} if claims else {})
 
 

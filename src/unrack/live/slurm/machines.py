@@ -12,12 +12,14 @@ from unrack.cluster.formats.reservations import AHEAD_S, reservation_keys
 from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError
-from unrack.live.slurm.reading import Reading, SlurmNode
+from unrack.live.slurm.reading import SHARD, Reading, SlurmNode
 from unrack.slurm_text.hostlists import compress, expand
 
 GPU = "gpu"
-SHARED = frozenset({"mps", "shard"})
+SHARED = frozenset({"mps", SHARD})
 """Generic resources that are shares of GPUs, of which a whole one leaves fewer."""
+MOST_SHARDS = 31
+"""So many shards of a GPU can be told apart in its thousandths: one more never fits."""
 LONGEST_S = 7 * 86_400
 """How long a job without a time limit is expected to run."""
 LEAST_MB = 2
@@ -36,6 +38,7 @@ class Machines(NamedTuple):
     names: tuple[str, ...]  # name of each node that runs jobs, in the order of the cluster
     notes: tuple[str, ...]  # what was left out or changed, a sentence each
     together: tuple[int, ...] = ()  # of each node, how many of its CPUs are given to jobs together; none: 1
+    shards: int = 0  # how many shards each GPU has that has any; 0: none, or unlike numbers
 
 
 def machines_of(
@@ -50,7 +53,8 @@ def machines_of(
 ) -> Machines:
     """The nodes of a reading, equal ones together, and its licences.
 
-    GPUs are counted, as are licences and other generic resources of nodes; shares of GPUs are left out.
+    GPUs are counted, as are licences and other generic resources of nodes, and of shares of GPUs the shards, where each
+    GPU has as many.
 
     Parameters
     ----------
@@ -93,7 +97,8 @@ def machines_of(
     licences = {key: licence.total for key, licence in reading.licences.items() if licence.total > 0}
     chosen = frozenset().union(*(node.partitions for node in nodes)) if partitions is None else frozenset(partitions)
     unlike = len({(node.cores, node.memory_mb) for node in nodes}) > 1, len({node.types for node in nodes}) > 1
-    listed = tuple(_described(node, chosen, *((False, False) if early_s is None else unlike)) for node in nodes)
+    shards = _shards(nodes)
+    listed = tuple(_described(node, chosen, shards, *((False, False) if early_s is None else unlike)) for node in nodes)
     site = _site(reading, chosen, reading.at_s if origin_s is None else origin_s, early_s)
     if reading.accounting is not None:
         site = (reading.accounting if early_s is None else _counted(reading.accounting)).then(site)
@@ -109,7 +114,14 @@ def machines_of(
         content["drained"] = compress(drained)
     names, of = _names(content), {node.name: node.together for node in nodes}
     together = tuple(of[name] for name in names) if max(of.values()) > 1 else ()
-    return Machines(_with(content, additions or {}), names, (*made.notes, *notes), together)
+    return Machines(_with(content, additions or {}), names, (*made.notes, *notes), together, shards)
+
+
+def _shards(nodes: Collection[SlurmNode]) -> int:
+    """How many shards each GPU has that has any; 0: none, or unlike numbers, or too many."""
+    found = {divmod(node.gres[SHARD], node.gres.get(GPU, 0) or 1) for node in nodes if node.gres.get(SHARD, 0)}
+    each, left = found.pop() if len(found) == 1 else (0, 0)
+    return each if not left and each <= MOST_SHARDS else 0
 
 
 def _site(reading: Reading, partitions: Collection[str], origin_s: float, early_s: float | None) -> SaidSite:
@@ -187,8 +199,9 @@ def _gres(nodes: Collection[SlurmNode]) -> list[dict[str, Any]]:
     ]
 
 
-def _described(node: SlurmNode, partitions: frozenset[str], sizes: bool, types: bool) -> DescribedNode:
-    others = {kind: count for kind, count in node.gres.items() if kind in SHARED and count}
+def _described(node: SlurmNode, partitions: frozenset[str], shards: int, sizes: bool, types: bool) -> DescribedNode:
+    counted = {SHARD} if shards else set()
+    others = {kind: count for kind, count in node.gres.items() if kind in SHARED - counted and count}
     memory = node.memory_mb if node.memory_mb >= LEAST_MB else None
     own = [f"{SIZE}:{node.cores}x{node.memory_mb}"] * sizes + [f"{TYPE}:{kind}" for kind in node.types] * types
     return DescribedNode(

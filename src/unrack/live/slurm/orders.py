@@ -30,6 +30,9 @@ class Place:
     # its time limit, s, where it was given more while it ran before, which Slurm keeps; ``None``: leave that as it is
     limit_s: int | None = None
     numbered: bool = True  # whether Slurm is told how many nodes that are
+    # in which of those that it asks for, as Slurm's main loop tries nodes that are named in the first alone, and holds
+    # the job; it cannot be told of several again. ``""``: it asks for one or none
+    reservation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

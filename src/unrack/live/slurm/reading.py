@@ -10,6 +10,8 @@ from unrack.live.driver.used import Used
 from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.slurm_text.job_ids import HOLDING, UNUSABLE, WAITING
 
+SHARD = "shard"
+"""Slurm's name for parts of GPUs, of which each GPU has some; a job has those of one GPU of a node."""
 SILENT = frozenset({"NOT_RESPONDING", "NO_RESPOND", "UNKNOWN"})
 """Words in the state of a node that has not answered, or not yet."""
 ASLEEP = frozenset({"POWERED_DOWN", "POWERING_UP"})
@@ -32,7 +34,7 @@ class SlurmNode:
     partitions: frozenset[str] = frozenset()  # which it is in
     reason: str = ""  # why it is down or draining; ``""``: not said
     features: tuple[str, ...] = ()  # that it has now
-    types: tuple[str, ...] = ()  # of its generic resources, as ``gpu:a100``
+    types: tuple[str, ...] = ()  # of its generic resources, as ``gpu:a100``; ``shard``, where its GPUs have shards
     together: int = 1  # how many of its CPUs are given to jobs together: the threads of a core
 
     @property
@@ -123,12 +125,16 @@ class SlurmJob:
         True: it waits, and asks for more tasks than cores.
     features, reservation
         As the job asks for them, ``""``: not said.
+    reserved_in
+        Of a job that asks for several reservations, that of them in which it is to be; ``""`` of others.
     types
-        Of the generic resources that it asks for, as ``gpu:a100``.
+        Of the generic resources that it asks for, as ``gpu:a100``; ``shard``, if it asks for shards of GPUs.
     beyond
         What it asks that no field here tells of, by the words of Slurm: ``("network", "burst buffer")``.
     holds
         What it holds, by node; empty unless it runs.
+    gpus
+        Which GPUs of a node it holds, by their numbers there, and how many shards of each; 0: all. Empty: not said.
     restarts
         How often it was started again.
     nice
@@ -184,9 +190,11 @@ class SlurmJob:
     crowded: bool = False
     features: str = ""
     reservation: str = ""
+    reserved_in: str = ""
     types: tuple[str, ...] = ()
     beyond: tuple[str, ...] = ()
     holds: Mapping[str, NodeShare] = field(default_factory=dict)
+    gpus: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     restarts: int = 0
     nice: int = 0
 

@@ -102,8 +102,7 @@ class Holding(Participant):
         """A job that runs holds something else than the core was told, of what was decided for it."""
         self.notes.count("holds-otherwise")
         self.withdraw(entry, "holds something else")
-        lease = lease if len(lease.claims) else with_claims(self.epoch.core, asked, lease)
-        self.adopt(entry, job_record(asked), lease)
+        self.adopt(entry, job_record(asked), with_claims(self.epoch.core, asked, lease))
         if is_short(entry.stage):
             self._recall_from(entry)
 
@@ -277,7 +276,7 @@ class Holding(Participant):
 
 
 def with_claims(core: Core, asked: Job, lease: Lease) -> Lease:
-    """A lease with what its job claims of places, wherever these are free."""
+    """A lease with what its job claims of places, wherever these are free; it keeps those that it has of a resource."""
     if lease.parts:
         each = [with_claims(core, *one) for one in zip(asked.every, lease.parts, strict=True)]
         return together(lease.job, each)
@@ -290,4 +289,6 @@ def with_claims(core: Core, asked: Job, lease: Lease) -> Lease:
         for name, amount in of.items()
     }
     claims = places.claims(places.asked(amounts, 1)[:, 0], lease.nodes, lease.rows[:, TASKS], claimed.free)
-    return lease._replace(claims=claims)
+    of = [(part, part.own(lease.claims)) for part in places.parts]
+    each = [(own if len(own) else part.own(claims)) + np.array([part.first, 0]) for part, own in of]
+    return lease._replace(claims=np.ascontiguousarray(np.concatenate(each)))

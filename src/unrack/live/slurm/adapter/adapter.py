@@ -63,7 +63,8 @@ class SlurmAdapter:
         if booted_s is not None and booted_s != self.client.booted_s():
             booted_s = None
         self.restored.booted_s = booted_s
-        return seen_of(reading, self.terms.partitions, self.terms.take, {entry.key for entry in table})
+        known = {entry.key: (entry.job or {}).get("said", {}).get("reservation", "") for entry in table}
+        return seen_of(reading, self.terms.partitions, self.terms.take, known)
 
     def beginning(self, seen: Seen, origin_s: float) -> Beginning:
         """The cluster and the policy."""
@@ -122,7 +123,7 @@ class SlurmAdapter:
     def holds_otherwise(self, entry: Entry, job: SeenJob, names: Names) -> tuple[Job, Lease] | None:
         """Slurm gives a job something else than was decided, or has changed what it has."""
         seen: SlurmJob = job.own.job
-        now = names, seen.holds, seen.licences
+        now = names, seen.holds, seen.licences, seen.gpus
         if self._held.get(entry.key) == now or job.completing or (stands := self.stands(job, names)) is None:
             return None
         foreign = isinstance(entry.stage, Foreign)

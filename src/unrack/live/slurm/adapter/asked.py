@@ -34,6 +34,7 @@ class Placing(NamedTuple):
     inside: str = ""  # in which of them it was placed last
     pinned: bool = False  # whether Slurm has our place in it, perhaps, and not what its user asked for
     parts: tuple[PlacedComponent, ...] = ()  # of a heterogeneous job: its components
+    reservation: str = ""  # in which of the reservations that it asks for, if several
     # when the controller began that was seen to have what its user asks for again, s since 1970; 0: none was
     booted_s: int = 0
     # whether it asks for more tasks than cores: told how many nodes it has, Slurm counts a core for each task
@@ -108,7 +109,8 @@ def noted(entry: Entry, job: SlurmJob) -> Placing:
         own = own._replace(nodes_min=job.nodes_min, nodes_max=job.nodes_max, crowded=job.crowded)
     asked = ((one.required_nodes, one.excluded_nodes, _several(one.partition)) for one in job.components)
     parts = tuple(PlacedComponent(*one) for one in asked)
-    return own._replace(wanted=job.required_nodes, partition=_several(job.partition), parts=parts)
+    own = own._replace(reservation=job.reserved_in, parts=parts)
+    return own._replace(wanted=job.required_nodes, partition=_several(job.partition))
 
 
 def placed(entry: Entry, lease: Lease | None, names: Names) -> Placing:

@@ -57,7 +57,8 @@ def _first(order: Order) -> words.Order:
         inside = asked.inside if asked.partition else ""
         again = entry.said.restarts > 0
         limit_s = entry.known.before_s if again else None
-        return Place(job, tuple(entry.nodes), again, inside, _parts(entry), limit_s, not asked.crowded)
+        numbered = not asked.crowded
+        return Place(job, tuple(entry.nodes), again, inside, _parts(entry), limit_s, numbered, asked.reservation)
     if order.act == Act.STOP:
         return RequeueHeld(job)
     if order.act == Act.MORE:

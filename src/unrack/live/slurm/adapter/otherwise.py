@@ -18,7 +18,6 @@ from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.stage import Phase, is_short
 from unrack.live.records import job_of_record
 from unrack.live.slurm.jobs import COUNTED, GPUS
-from unrack.resources.places import NO_CLAIMS
 from unrack.workload.job import Job
 
 _AMOUNTS = ("tasks", "cores", "mb", "devices")
@@ -38,7 +37,7 @@ def held_otherwise(
     """What a job that runs asks and holds, if the ledger has something else; ``None``: it has that.
 
     Memory that the driver gives beyond what Slurm was asked for stays its own, and so does that of a job that ran
-    already. The claims of a lease that has none are to be made.
+    already. The claims of a lease that has none are to be made, and so are those beside GPUs that Slurm tells of.
 
     Parameters
     ----------
@@ -64,7 +63,8 @@ def held_otherwise(
         claimed = {kind: of for kind, of in claimed.items() if kind not in (GPUS, COUNTED)}
         claimed |= {kind: of for kind, of in devices.items() if kind in (GPUS, COUNTED)}
     given_back = len(now) < len(before)
-    if np.array_equal(before, now) and claimed == asked.demand.devices:
+    moved = not set(map(tuple, lease.claims.tolist())) <= set(map(tuple, mine.claims.tolist()))
+    if np.array_equal(before, now) and claimed == asked.demand.devices and not moved:
         return None
     if asked.components:
         return seen, lease
@@ -72,8 +72,8 @@ def held_otherwise(
         return None
     tasks, cores = int(now[:, TASKS].sum()), int((-(-now[:, CORES] // now[:, TASKS])).max())
     demand = replace(asked.demand, tasks=tasks, cores=cores, devices=claimed)
-    same = len(now) == len(before) and claimed == asked.demand.devices
+    same = len(now) == len(before) and claimed == asked.demand.devices and not moved
     here = np.isin(mine.borrowed[:, BORROWER], now[:, FIRST])
     shares = tuple(share for share in mine.shares if share.node in now[:, FIRST])
-    held = Lease(-1, now, mine.borrowed[here], shares, mine.claims if same else NO_CLAIMS)
+    held = Lease(-1, now, mine.borrowed[here], shares, mine.claims if same else lease.claims)
     return replace(asked, demand=demand), held

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from unrack.live.asks.words import is_marked
 from unrack.live.driver.seen import Seen, SeenJob, SeenNode, Shown
 from unrack.live.slurm.adapter.awaited import Awaited
+from unrack.live.slurm.adapter.reservations import SeveralReservations
 from unrack.live.slurm.adapter.together import broken, merged
 from unrack.live.slurm.constraints import Reservation
 from unrack.live.slurm.orders import JobKey
@@ -102,7 +103,7 @@ def is_in(job: SlurmJob, partitions: Collection[str]) -> bool:
     return any(set(partitions).issuperset(part.partition.split(",")) for part in job.every)
 
 
-def seen_of(reading: Reading, partitions: Collection[str], take: Take, known: Collection[str]) -> Seen:
+def seen_of(reading: Reading, partitions: Collection[str], take: Take, known: Mapping[str, str]) -> Seen:
     """What the driver sees of a reading.
 
     Parameters
@@ -110,18 +111,21 @@ def seen_of(reading: Reading, partitions: Collection[str], take: Take, known: Co
     partitions, take
         Their jobs are the driver's, and which of these.
     known
-        As of :func:`all_members`.
+        Keys as of :func:`all_members`, and the reservation of each so far.
     """
     nodes = tuple(SeenNode(node.name, node.takes_jobs) for node in reading.nodes)
     usable = frozenset(node.name for node in nodes if node.usable)
     closed, awaited = frozenset(node.name for node in reading.nodes if node.is_closed), Awaited(reading)
+    reserved = SeveralReservations(reading)
     whole = (one for one in reading.reservations if "CoreIDs" not in one.fields)  # some of its cores are for others
     kept = [one for one in whole if one.end_s > reading.at_s]
     found = {}
     for member in all_members(reading, known):
         if member.job.dependency and member.job.waits and awaited.has_come(member.job):
             member = member._replace(job=replace(member.job, dependency=""))
-        key, job = str(member.key), member.job
+        key = str(member.key)
+        member = member._replace(job=reserved.in_one(member.job, known.get(key, "")))
+        job = member.job
         shown = Shown.RUNS if job.runs else Shown.OVER
         if job.waits and shown == Shown.OVER:
             shown = Shown.HELD if job.is_held else Shown.FREE

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from unrack.live.slurm.reading import NodeShare, SlurmNode
 from unrack.slurm_text.hostlists import expand
+from unrack.slurm_text.job_ids import members
 from unrack.slurm_text.tres import tres
 from unrack.slurm_text.values import listed, number, table, text
+
+_INDEXED = re.compile(r"\b(gpu|shard)(?::[^:(),]+)?:(\d{1,9})\(IDX:([\d,-]+)\)")
 
 
 def held_nodes(record: Mapping[str, Any]) -> list[str]:
@@ -39,6 +43,26 @@ def holds_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> dict[
     if names and all(name in said for name in names):
         return {name: said[name] for name in names}
     return spread(record, names, nodes)
+
+
+def gpus_of(record: Mapping[str, Any]) -> dict[str, dict[int, int]]:
+    """Which GPUs a job holds, as of :attr:`unrack.live.slurm.reading.SlurmJob.gpus`.
+
+    Of shards that lie on several GPUs Slurm does not say how many are on which.
+
+    Examples
+    --------
+    >>> gpus_of({"nodes": "n[1-2]", "gres_detail": ["shard:3(IDX:1)", "gpu:a100:2(IDX:0,2),nvme:2(CNT:2)"]})
+    {'n1': {1: 3}, 'n2': {0: 0, 2: 0}}
+    """
+    details = listed(record.get("gres_detail") or [])
+    found: dict[str, dict[int, int]] = {}
+    for name, said in zip(held_nodes(record) if details else (), details, strict=False):
+        for kind, count, index in _INDEXED.findall(said if isinstance(said, str) else ""):
+            numbers = members(index)
+            if kind == "gpu" or len(numbers) == 1:
+                found.setdefault(name, {}).update(dict.fromkeys(numbers, 0 if kind == "gpu" else int(count)))
+    return found
 
 
 def spread(record: Mapping[str, Any], names: list[str], nodes: Mapping[str, SlurmNode]) -> dict[str, NodeShare]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from unrack.live.slurm.answers.allocation import held_nodes, holds_of, spread
-from unrack.live.slurm.reading import SlurmJob, SlurmNode
+from unrack.live.slurm.answers.allocation import gpus_of, held_nodes, holds_of, spread
+from unrack.live.slurm.reading import SHARD, SlurmJob, SlurmNode
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.job_ids import HOLDING, JOB_STATES, WAITING, members
 from unrack.slurm_text.tres import gres, licences, tres
@@ -22,10 +22,6 @@ NO_SPEC = 0x7FFE
 """What 24.05 and later write for specialised threads that were not asked for."""
 _WHOLE = re.compile(r"-?[0-9]{1,10}")
 NOT_GRES = frozenset({"cpu", "mem", "node", "billing", "energy", "pages", "vmem"})
-_ASKS_BEYOND = {
-    "batch_features": "features of its first node", "cluster_features": "features of clusters",
-    "burst_buffer": "burst buffer",
-}  # fmt: skip
 THREADS = 0x8000
 """In the number of specialised cores, that it is of threads."""
 
@@ -141,6 +137,7 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
         types=_types(record),
         beyond=beyond,
         holds=holds_of(record, nodes) if holds_now else {},
+        gpus=gpus_of(record) if holds_now else {},
         restarts=number(record.get("restart_cnt")),
         nice=_nice(record.get("nice")),
     )
@@ -180,7 +177,7 @@ def _on_each_node(record: Mapping[str, Any]) -> tuple[dict[str, int], tuple[str,
     found, sockets = _gres(record.get("tres_per_node")), small(record.get("sockets_per_node"))
     for name, count in _gres(record.get("tres_per_socket")).items():
         found[name] = max(found.get(name, 0), count * sockets)
-    beyond = [word for key, word in _ASKS_BEYOND.items() if _is_said(record.get(key))]
+    beyond = ["burst buffer"] if _is_said(record.get("burst_buffer")) else []
     if _is_said(record.get("tres_per_socket")) and not sockets:
         beyond.append("resources a socket, and does not say of how many sockets")
     return found, tuple(dict.fromkeys(beyond))
@@ -189,8 +186,9 @@ def _on_each_node(record: Mapping[str, Any]) -> tuple[dict[str, int], tuple[str,
 def _types(record: Mapping[str, Any]) -> tuple[str, ...]:
     """The types of generic resources that a job asks for."""
     said = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
-    found = (gres(text(record.get(key))).types for key in said)
-    return tuple(dict.fromkeys(f"{name}:{kind}" for said in found for name, kinds in said.items() for kind in kinds))
+    found = [gres(text(record.get(key))) for key in said]
+    kinds = [f"{name}:{kind}" for one in found for name, kinds in one.types.items() for kind in kinds]
+    return tuple(dict.fromkeys([*kinds, *(SHARD for one in found if one.gres.get(SHARD, 0))]))
 
 
 def _total(record: Mapping[str, Any], tasks: int) -> dict[str, int]:

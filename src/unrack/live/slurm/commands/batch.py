@@ -38,7 +38,8 @@ def commands_of(order: Order, nodes: Sequence[str] = ()) -> list[list[str]]:
     for number, (names, partition) in enumerate(order.parts):
         without = names if isinstance(order, AskAgain) else sorted(set(nodes).difference(_checked(job, names)))
         kept_out = f"ExcNodeList={compress(_checked(job, without))}"
-        found.append(["update", f"JobId={job}+{number}", kept_out, *_inside(order.job, partition)])
+        inside = _inside(order.job, partition, order.reservation if isinstance(order, Place) else "")
+        found.append(["update", f"JobId={job}+{number}", kept_out, *inside])
     return found
 
 
@@ -55,7 +56,7 @@ def words_of(order: Order) -> list[str]:
         if not order.nodes:
             raise InputError(f"the place of job {job}", "no nodes", "at least one")
         number = [f"NumNodes={len(order.nodes)}-{len(order.nodes)}"] * order.numbered
-        inside = _inside(order.job, order.partition)
+        inside = _inside(order.job, order.partition, order.reservation)
         return [*_update(job, order.nodes), *number, *inside, *_again(order)]
     if isinstance(order, AskAgain):
         nodes = _update(job, order.nodes) if order.nodes else ["update", f"JobId={job}"]
@@ -125,10 +126,12 @@ def _again(order: Place) -> list[str]:
     return [*(["StartTime=now"] if order.at_once else []), *limit]
 
 
-def _inside(job: JobKey, partition: str) -> list[str]:
-    if partition and _PARTITIONS.fullmatch(partition) is None:
-        raise InputError(f"the place of job {job}", repr(partition)[:80], "names of partitions")
-    return [f"Partition={partition}"] if partition else []
+def _inside(job: JobKey, partition: str, reservation: str = "") -> list[str]:
+    named = {key: names for key, names in (("Partition", partition), ("ReservationName", reservation)) if names}
+    for names in named.values():
+        if _PARTITIONS.fullmatch(names) is None:
+            raise InputError(f"the place of job {job}", repr(names)[:80], "names of partitions or of a reservation")
+    return [f"{key}={names}" for key, names in named.items()]
 
 
 def _job(key: JobKey) -> str:

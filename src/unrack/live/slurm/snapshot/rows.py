@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from unrack.cluster.spec import Cluster
 from unrack.live.driver.contract import Problem
+from unrack.live.slurm.adapter.reservations import SeveralReservations
 from unrack.live.slurm.adapter.seen import HELD_BY_USER, Member, members
 from unrack.live.slurm.jobs import COUNTED, GPUS, JobReading, job_of, odd, said
 from unrack.live.slurm.reading import Reading, SlurmJob
@@ -89,9 +90,10 @@ def rows_of(
         Whether jobs that run count for limits, of their account, QOS and partition.
     """
     tally: dict[str, int] = {}
-    runs, waits = [], []
+    runs, waits, reserved = [], [], SeveralReservations(reading)
     for member in members(reading):
-        job = member.job
+        job = reserved.in_one(member.job)
+        member = member._replace(job=job)
         if job.runs:
             row = _running(member, reading, cluster, how, tally)
             if row is not None:
@@ -182,7 +184,7 @@ def table_row(row: SnapshotRow, at_s: float) -> dict[str, Any]:
         "app": job.app or None,
         "on": row.on or None,
         "ran": row.ran_s if row.runs else None,
-        **({"gpus.count": devices[GPUS]["count"]} if GPUS in devices else {}),
+        **{f"{GPUS}.{name}": amount for name, amount in devices.get(GPUS, {}).items()},
         **({f"{APART}.group": row.group, f"{APART}.most": 1} if row.group else {}),
         **{f"{COUNTED}.{name}": amount for name, amount in devices.get(COUNTED, {}).items()},
         **{name: text or None for name, text in job.said.items()},
@@ -233,7 +235,7 @@ def _waiting(
     if isinstance(asked, Problem):
         _count(tally, f"Left out, as {asked.why}")
         return None
-    for sentence in odd(job, cluster):
+    for sentence in odd(job, cluster, how):
         _count(tally, f"Not kept of a job: {sentence}")
     waits_for = waits_for_more(job, reading.at_s, held_by_admin)
     submit_s: float | None = 0.0

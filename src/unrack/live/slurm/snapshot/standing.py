@@ -37,7 +37,7 @@ def standing_of(
     tasks = {node: one.cores // cores for node, one in held.items()}
     mb = min(one.memory_mb // tasks[node] for node, one in held.items()) if how.memory else 0
     less = sum(one.memory_mb - tasks[node] * mb for node, one in held.items()) if how.memory else 0
-    devices = devices_of(job, len(held), cluster)
+    devices = devices_of(job, len(held), cluster, how)
     of_nodes = set(map(gres, (*job.gres, *job.gres_total)))
     if set(tasks.values()) != {1}:
         devices = {COUNTED: {name: count for name, count in devices.get(COUNTED, {}).items() if name not in of_nodes}}
