@@ -152,8 +152,9 @@ class Passes(Reserved):
 
     def goes_by_kind(self, made: Choices | None) -> bool:
         """Whether jobs of a kind go to the same places, however long they run."""
-        aware = made is not None and made.alone.aware is not None  # lenders are ranked by what goes on meanwhile
-        return self.in_kernel and not (self.modelled or (self.lends and aware))
+        if not self.in_kernel or self.modelled:
+            return False
+        return not self.lends or made is None or made.alone.aware is None  # else lenders are ranked by what goes on
 
     def has_none(self, job: int, now: int) -> bool:
         """As of :func:`unrack.policy.discipline.heads_kernel.has_none`."""
