@@ -59,8 +59,12 @@ def any_world(draw: np.random.Generator, parts: set[str]) -> World:
         devices["gpus", "count"] = np.where(sort == 1, draw.integers(1, 3, count), 0)
         devices["gpus", "milli"] = np.where(sort == 2, draw.integers(1, 9, count) * 100, 0)
     if "licences" in parts:
-        cluster["counted"] = [{"name": "seat", "amount": int(draw.integers(1, 6)), "asked_by": str(draw.choice(["job", "task"]))},
-                              {"name": "slot", "amount": int(draw.integers(1, 4)), "per": "node" if nodes <= cluster["nodes_per_rack"] else str(draw.choice(["node", "rack"]))}]  # fmt: skip
+        racks = nodes > cluster["nodes_per_rack"]
+        seats, by = int(draw.integers(1, 6)), str(draw.choice(["job", "task"]))
+        slots, per = int(draw.integers(1, 4)), str(draw.choice(["node", "rack"])) if racks else "node"
+        cluster["counted"] = [
+            {"name": "seat", "amount": seats, "asked_by": by}, {"name": "slot", "amount": slots, "per": per},
+        ]  # fmt: skip
         devices |= {("counted", "seat"): asks(2), ("counted", "slot"): asks(1)}
     if "links" in parts:
         cluster["links"], devices["links", "mb_s"] = {"mb_s": 10}, asks(8)

@@ -31,7 +31,7 @@ from unrack.workload.job import job_table
 GONE = Reason(Code.NOT_YET)
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """A run is no longer to go on by itself."""
 
 
@@ -72,13 +72,13 @@ class Watch:
             planned = self._planned(now) if rounds < 0 else {}
             wanted = plain(now)
             if self.rounds == rounds:
-                raise Stopped
+                raise StoppedError
             if rounds < 0:
                 self._look(now, planned)
             return wanted
 
         kernel.round = round_  # type: ignore[method-assign]
-        with suppress(Stopped):
+        with suppress(StoppedError):
             kernel.run(after_round=lambda now: None)
         kernel.round = plain  # type: ignore[method-assign]
         return self.count
