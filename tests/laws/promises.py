@@ -3,7 +3,8 @@
 The head of the queue is promised the time at which it has a place if no other job starts: a copy of the run tells it,
 in which the others that wait are gone, those that run end as booked, and the head waits alone. A conservative
 scheduler says itself what it has promised (``view.promises``), a Slurm-like one when jobs would start (``starts_us``).
-Promises are forgotten when a node fails, or a job runs past its booked end: they relied on it.
+Promises are forgotten when a node fails, or a job runs past its booked end: they relied on it. A head that only a limit
+keeps waiting is promised nothing, nor is a gang with drives, for which a rule may find a place where less is free.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
 from unrack.sim.faults import Fault
 from unrack.units import NEVER_US
-from unrack.workload.job import job_table
+from unrack.workload.job import TASKS, job_table
 
 GONE = Reason(Code.NOT_YET)
 
@@ -102,7 +103,8 @@ class Watch:
             at, first = kernel.running[job][0] if job in kernel.running else now, self.promised.pop(job)
             assert at <= first, f"job {job} started at {at}, promised {first}"
         told = {job: one.start_us for job, one in view.promises.by_job().items()}
-        if self.head and waits and (waits[0] not in self.promised or self.rounds % 3 == 0):
+        due = self.head and waits and (waits[0] not in self.promised or self.rounds % 3 == 0)
+        if due and self._is_head(waits[0], now):
             told[waits[0]] = self.start_alone(waits[0], now)
         for job, at in told.items():
             self.count += job not in self.promised
@@ -111,10 +113,17 @@ class Watch:
             self.promised[job] = at
         for job in waits:
             assert now <= self.promised.get(job, now), f"at {now}, job {job} waits, promised {self.promised[job]}"
-        after = kernel.core.policy.starts_us(view, now) if planned else {}
-        for job in [job for job in waits if job in planned and not late]:
+        after = kernel.core.policy.starts_us(view, now) if planned and not late else {}
+        for job in waits if after else ():
+            if job not in planned:  # it had no place in the plan, and may have one now
+                break
             at = after.get(job, NEVER_US)
             assert at <= planned[job], f"at {now}, job {job} would start at {at}, in the plan {planned[job]}"
+
+    def _is_head(self, job: int, now: int) -> bool:
+        core, devices = self.kernel.core, self.kernel.core.view.columns.devices
+        gang = devices is not None and devices.asks(job) and core.view.asks[TASKS, job] > 1
+        return not gang and core.why(job, now).code != Code.LIMIT
 
     def start_alone(self, job: int, now: int) -> int:
         """When a job that waits would start, µs, if the others that wait were gone after this round, and none came."""

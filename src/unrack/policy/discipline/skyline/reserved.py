@@ -232,9 +232,9 @@ class Reserved:
             claims, several = claims_anywhere(view, job, own), job in components
             kept = 0 if claims is not None or asks or several else self._claims_cores(view, job)
             chooses = completes and (asks or claims is None) and not (several or kept)
-            if chooses and (ample := self._beside_ample(view, job, own)) is not None:
+            if chooses and (found := self._beside_ample(view, job, own)) is not None:
                 self.ample.add(job)
-                asks, claims = False, ample
+                asks, (claims, kept) = False, found
             if kept:
                 wants[job], self.columns.kept_of[job] = Wants.CLAIMS, kept
             elif asks or claims is None or several or self.every:
@@ -260,22 +260,32 @@ class Reserved:
             self.known = self.fixed = wants[:] = self.columns.fixed_at[:] = 0
             self.note_jobs(view)
 
-    def _beside_ample(self, view: View, job: int, own: bool) -> Ints | None:
-        """What a job claims wherever it runs, if all else is ample; suspended jobs hold that, and no cores."""
+    def _beside_ample(self, view: View, job: int, own: bool) -> tuple[Ints, int] | None:
+        """What a job claims wherever it runs, and in which rows of ``kept_at`` beside that, if all else is ample.
+
+        Suspended jobs hold what is ample, and no cores.
+        """
         seen, cores, tasks = view.columns.claimed, int(view.asks[CORES_ASKED, job]), int(view.asks[TASKS, job])
         full = -(-view.total[CPU] // max(1, cores))
         if not cores or view.columns.suspended or not (view.devices is None or view.devices.ample(job, full)):
             return None
-        return NO_CLAIMS if seen is None else seen.anywhere(job, tasks, nodes_of_its_own(view, job) if own else 0, full)
+        if seen is None:
+            return NO_CLAIMS, 0
+        claims = seen.anywhere(job, tasks, nodes_of_its_own(view, job) if own else 0, full)
+        kept = 0 if claims is not None else self._claims_cores(view, job, full)
+        return (seen.at_least(job, tasks, full), kept) if kept else None if claims is None else (claims, 0)
 
-    def _claims_cores(self, view: View, job: int) -> int:
-        """In which rows of ``kept_at`` a job claims, a bit each, if a kernel may choose its nodes; else 0."""
+    def _claims_cores(self, view: View, job: int, full: Ints | None = None) -> int:
+        """In which rows of ``kept_at`` a job claims, a bit each, if a kernel may choose its nodes; else 0.
+
+        ``full``: as of :meth:`unrack.resources.places.Places.anywhere`.
+        """
         seen, places = view.columns.claimed, view.cluster.places
         plain = self.in_pass and not (self.chosen or self.lends) and 0 < len(places.by_node) <= MOST_KEPT
         first = not self.rule.whole and self.rule.fit == FITS["first-fit"] and view.asks[CORES_ASKED, job] > 0
         if not (plain and first) or seen is None:
             return 0
-        return sum(1 << row for row in places.by_cores(seen.asked(job), int(view.asks[TASKS, job])) or ())
+        return sum(1 << row for row in places.by_cores(seen.asked(job), int(view.asks[TASKS, job]), full) or ())
 
     def _wants(self, view: View, job: int, asks: bool, anywhere: bool) -> Wants:
         """Of a job with a choice; ``asks``: for devices; ``anywhere``: what it claims is the same wherever it runs."""
