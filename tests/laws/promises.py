@@ -2,7 +2,7 @@
 
 The head of the queue is promised the time at which it has a place if no other job starts: a copy of the run tells it,
 in which the others that wait are gone, those that run end as booked, and the head waits alone. A conservative
-scheduler says itself what it has promised (``view.promises``), a Slurm-like one when jobs would start (``starts_us``).
+scheduler says itself what it has promised (``view.promises``), a Slurm-like one when its first starts (``starts_us``).
 Promises are forgotten when a node fails, or a job runs past its booked end: they relied on it. A head that only a limit
 keeps waiting is promised nothing, nor is a gang with drives, for which a rule may find a place where less is free.
 """
@@ -113,12 +113,9 @@ class Watch:
             self.promised[job] = at
         for job in waits:
             assert now <= self.promised.get(job, now), f"at {now}, job {job} waits, promised {self.promised[job]}"
-        after = kernel.core.policy.starts_us(view, now) if planned and not late else {}
-        for job in waits if after else ():
-            if job not in planned:  # it had no place in the plan, and may have one now
-                break
-            at = after.get(job, NEVER_US)
-            assert at <= planned[job], f"at {now}, job {job} would start at {at}, in the plan {planned[job]}"
+        if waits and waits[0] in planned and not late:  # others are planned anew, on other nodes
+            at = kernel.core.policy.starts_us(view, now).get(waits[0], NEVER_US)
+            assert at <= planned[waits[0]], f"at {now}, {waits[0]} would start at {at}, in the plan {planned[waits[0]]}"
 
     def _is_head(self, job: int, now: int) -> bool:
         core, devices = self.kernel.core, self.kernel.core.view.columns.devices
