@@ -3,14 +3,15 @@
 The head of the queue is promised the time at which it has a place if no other job starts: a copy of the run tells it,
 in which the others that wait are gone, those that run end as booked, and the head waits alone. A conservative
 scheduler says itself what it has promised (``view.promises``), a Slurm-like one when its first starts (``starts_us``).
-Promises are forgotten when a node fails, or a job runs past its booked end: they relied on it. A head that only a limit
-keeps waiting is promised nothing, nor is a gang with drives, for which a rule may find a place where less is free.
+Promises are forgotten when a node fails, or a job runs past its booked end: they relied on it. A job for which a limit
+has no room is no head, nor is a gang with drives, for which a rule may find a place where less is free.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from heapq import heapify, heappop
+from typing import Any
 
 import numpy as np
 from law_worlds import World as Run
@@ -23,6 +24,7 @@ from unrack.events import FAIL, REPAIR, Withdrawn
 from unrack.ledger.columns import ENDS_US, OF_JOB
 from unrack.ledger.state import QUEUED
 from unrack.policy.discipline.reservations import SlurmLike
+from unrack.policy.discipline.skyline.columns import limits_of
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
 from unrack.sim.faults import Fault
@@ -104,7 +106,7 @@ class Watch:
             assert at <= first, f"job {job} started at {at}, promised {first}"
         told = {job: one.start_us for job, one in view.promises.by_job().items()}
         due = self.head and waits and (waits[0] not in self.promised or self.rounds % 3 == 0)
-        if due and self._is_head(waits[0], now):
+        if due and self._is_head(waits[0]):
             told[waits[0]] = self.start_alone(waits[0], now)
         for job, at in told.items():
             self.count += job not in self.promised
@@ -117,10 +119,13 @@ class Watch:
             at = kernel.core.policy.starts_us(view, now).get(waits[0], NEVER_US)
             assert at <= planned[waits[0]], f"at {now}, {waits[0]} would start at {at}, in the plan {planned[waits[0]]}"
 
-    def _is_head(self, job: int, now: int) -> bool:
-        core, devices = self.kernel.core, self.kernel.core.view.columns.devices
-        gang = devices is not None and devices.asks(job) and core.view.asks[TASKS, job] > 1
-        return not gang and core.why(job, now).code != Code.LIMIT
+    def _is_head(self, job: int) -> Any:
+        view, devices = self.kernel.core.view, self.kernel.core.view.columns.devices
+        gang = devices is not None and devices.asks(job) and view.asks[TASKS, job] > 1
+        if gang or (claimed := view.columns.claimed) is None:
+            return not gang
+        (place, amount), (first, end) = claimed.at_least(job, int(view.asks[TASKS, job])).T, limits_of(view)
+        return not ((place >= first) & (place < end) & (amount > claimed.free[place])).any()
 
     def start_alone(self, job: int, now: int) -> int:
         """When a job that waits would start, µs, if the others that wait were gone after this round, and none came."""
