@@ -16,7 +16,7 @@ from unrack.ledger.columns import CPU, grown, grown_rows
 from unrack.ledger.jobs import FINISHED, REJECTED, Promise, PromisedRows, Promises
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
-from unrack.ledger.lease import Lease
+from unrack.ledger.lease import Lease, attached, nodes_of
 from unrack.ledger.memory_use import as_rows
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
@@ -185,7 +185,11 @@ class Reserved:
         known = promise.grain == self.grain or (counts and promise.grain == NODES)
         if lease is None or not known or (len(lease.borrowed) and not self.lends):
             return None
-        rows, groups = lease.rows, lease.rows[:, LEASE_NODES]
+        rows, groups, seen = lease.rows, lease.rows[:, LEASE_NODES], view.columns.claimed
+        if not (self.completes or lease.parts or seen is None):  # what was ample then is claimed now
+            on_each, devices = np.repeat(rows[:, LEASE_TASKS], groups), attached(lease.shares, seen.home)
+            if not seen.places.agree(seen.asked(job), nodes_of(rows), on_each, lease.claims, devices):
+                return None
         last = len(self.columns.of) if promise.grain == NODES else 0 if of is None else int(of.max()) + 1
         there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= last
         there = there and (not len(claims) or int(claims[:, 0].max()) < len(self.columns.slot))
