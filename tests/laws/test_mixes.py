@@ -33,6 +33,7 @@ from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
 from unrack.view import View
 from unrack.workload.job import JobTable, job_table
+from unrack.workload.tier_asks import NO_CEILING, tier_asks
 
 CASES = list(mixed_cases())
 S = 1_000_000
@@ -153,6 +154,25 @@ def test_a_task_with_devices_borrows_what_its_node_lacks() -> None:
 def without_devices(jobs: JobTable) -> JobTable:
     """The same, and nobody asks for devices."""
     return replace(jobs, devices={})
+
+
+@pytest.mark.parametrize("discipline", ["easy", "conservative", "slurm(interval=1 s)"])
+def test_replicas_that_are_to_start_at_one_time_keep_apart(discipline: str) -> None:
+    """Two wait for two nodes, each of which has room for both."""
+    cluster = Cluster.from_dict({
+        "nodes": [{"count": 1, "name": f"c{i}", "cores": 2, "memory": "8 MB"} for i in range(2)],
+        "memory_pools": [{"name": "far", "count": 1, "memory": "8 MB", "tier": "far"}],
+        "tiers": [{"name": "local", "price": 4}, {"name": "far", "cost": 2}],
+        "pool_clusters": [["node0", "node2"], ["node1", "node2"]],
+    })  # fmt: skip
+    group, apart = (pl.Series([None, None, word, word]) for word in ("g", "node"))
+    jobs = job_table(
+        submit_us=np.array([0, 0, 1, 2]) * S, work_us=np.array([10, 10, 5, 5]) * S, tasks=np.ones(4, np.int64),
+        cores=np.array([2, 2, 1, 1]), memory_mb=np.full(4, 2),
+        slo=tier_asks(np.full(4, 2), np.full(4, NO_CEILING), group=group, spread=apart),
+    )  # fmt: skip
+    log = begun(World(cluster, jobs), with_rules(discipline, memory="slo")).run()
+    assert (log.attempt_start_us.tolist(), log.rows[:, 0].tolist()) == ([0, 0, 10 * S, 10 * S], [0, 1, 0, 1])
 
 
 class OneByOne(ListScheduler):

@@ -18,9 +18,10 @@ from tries import some
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.kernels.arrays import Ints
-from unrack.policy.contract import Start
+from unrack.policy.contract import Resting, Start
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.lending.slurm import CountedPlan, LentSlurm
+from unrack.policy.preemption.preempting import Preempting
 from unrack.policy.table import parse_policy
 from unrack.sim.kernel import Kernel
 from unrack.sim.log import RunLog
@@ -98,6 +99,8 @@ def test_a_policy_made_of_one_that_rests_is_asked_at_every_interval() -> None:
     values = {name: getattr(policy, name) for name in policy.__dataclass_fields__}
     restless = replace(Restless(**values), label="own")
     assert run(content, jobs, Own(**values))[1] == run(content, jobs, restless)[1] > run(content, jobs, policy)[1]
+    assert isinstance(policy, Resting)
+    assert not isinstance(Preempting(policy), Resting)  # nor is one around it spared any
 
 
 @pytest.mark.draws(30)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from irrelevances import IRRELEVANT, S, crowd, far, island, of_sizes, together
+from irrelevances import IRRELEVANT, Crowd, S, crowd, far, island, of_sizes, together
+from mixed_worlds import with_rules
 from tries import some
 from twins import random_reservations, random_site
 
@@ -71,6 +72,30 @@ def test_what_happens_on_an_island_resizes_no_job_elsewhere(worlds: Iterable[int
         draw, policy = np.random.default_rng(seed), (*policies, SIZED[6][1])[seed % 5]
         before = of_sizes(draw, crowd(draw, alike=seed % 3 != 0), "malleable")
         assert island(draw, before).starts(policy) == before.starts(policy), f"{policy} in world {seed}"
+
+
+def ranked(world: Crowd) -> Crowd:
+    """The same; of those outside of an island every third may have others stopped."""
+    own = {"name": "main", "nodes": [f"0-{world.size - 1}"]}
+    main = next((one for one in world.site.get("partitions", []) if one["name"] == "main"), own)
+    partitions = [main, main | {"name": "high", "tier": 2}, *world.site.get("partitions", [])[1:]]
+    jobs = [
+        job | {"partition": "high" if job["name"] % 3 == 0 else "main" if job["name"] >= 0 else "other"}
+        for job in world.jobs
+    ]
+    return world.with_(jobs, partitions=partitions, preempt={"by": "partition", "mode": "requeue"})
+
+
+MOLDED = ("easy", "list(backfill=any)", "fcfs", "slurm(interval=7 s)")
+
+
+@pytest.mark.parametrize("worlds", [range(24), pytest.param(range(24, 1_000), marks=pytest.mark.slow)])
+def test_nor_which_size_jobs_begin_with_where_some_are_stopped_for_others(worlds: range) -> None:
+    """A job that gets a size with which it fits starts at once, and sizes are chosen anew where anything changed."""
+    for seed in worlds:
+        draw, policy = np.random.default_rng([1, seed]), with_rules(MOLDED[seed % 4], molding="earliest-end")
+        before = of_sizes(draw, crowd(draw, alike=seed % 3 != 0), "moldable")
+        assert ranked(island(draw, before)).starts(policy) == ranked(before).starts(policy), f"{policy} in world {seed}"
 
 
 def test_the_law_sees_a_plan_that_tells_all_nodes_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,9 +218,9 @@ class ClaimReader:
         """As :meth:`unrack.resources.places.Places.anywhere`, of a job."""
         return self._claimed.anywhere(job, tasks, on, full)
 
-    def at_least(self, job: int, tasks: int) -> Ints:
-        """int64[claims, 2]: what a job of so many tasks claims at least, wherever it runs."""
-        found = self.places.anywhere(self._claimed.asked[:, job], tasks, least=True)
+    def at_least(self, job: int, tasks: int, full: Ints | None = None) -> Ints:
+        """int64[claims, 2]: what a job of so many tasks claims at least, wherever it runs; ``full`` as there."""
+        found = self.places.anywhere(self._claimed.asked[:, job], tasks, full=full, least=True)
         assert found is not None
         return found
 

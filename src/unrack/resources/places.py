@@ -178,12 +178,15 @@ class Places:
         rows = [np.where(at >= 0, at + first, -1) for first, site in sites for at in site.by_node.values()]
         return np.array(rows, np.int64).reshape(-1, self.nodes)
 
-    def by_cores(self, asked: Ints, tasks: int) -> list[int] | None:
-        """The rows of :attr:`by_node` in which a job claims; ``None``: what else it claims depends on where it runs."""
+    def by_cores(self, asked: Ints, tasks: int, full: Ints | None = None) -> list[int] | None:
+        """The rows of :attr:`by_node` in which a job claims; ``None``: what else it claims depends on where it runs.
+
+        ``full``: as of :meth:`anywhere`.
+        """
         found = list[int]()
         for part, own in self._asked_of(asked):
             site = part.installed
-            if site.anywhere(own, tasks) is not None:
+            if site.anywhere(own, tasks) is not None or (full is not None and site.ample(own, full, part.total)):
                 continue
             if not isinstance(site, Site) or (more := site.by_cores(own)) is None:
                 return None

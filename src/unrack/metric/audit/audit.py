@@ -259,8 +259,11 @@ def _of_span(key: Ints, own: Spans, amount: Ints) -> Ints:
 
 
 def window_violation(t: Tables) -> Violation | None:
-    """The first job that starts where and when nodes are kept for others, or when none of its windows is open."""
-    places, p, held = t.cluster.places, t["placements"], t.held
+    """The first job that starts where and when nodes are kept for others, or when none of its windows is open.
+
+    Or that borrows memory of such a node then.
+    """
+    places, p, held, lent, lender = t.cluster.places, t["placements"], t.held, t.lent, whole(t["loans"]["lender"])
     begins = np.flatnonzero((held.job >= 0) & (held.span == 1)) if places.windows else np.zeros(0, np.int64)
     if not len(begins):
         return None
@@ -277,6 +280,10 @@ def window_violation(t: Tables) -> Violation | None:
         inside = (start >= window.start_us) & (start < window.end_us) & window.nodes[node] & ~mine
         if inside.any():
             return first_of(t, held, np.isin(np.arange(len(held.job)), row[inside]), "starts on a node kept for others")
+        there = (lent.start >= window.start_us) & (lent.start < window.end_us) & window.nodes[lender]
+        there &= (lent.job >= 0) & (lent.span == 1) & (np.abs(owner[lent.job]) != window.owner)
+        if there.any():
+            return first_of(t, lent, there, "borrows of a node kept for others")
     if outside.any():
         return first_of(t, held, np.isin(np.arange(len(held.job)), row[outside]), "starts when it may not run")
     return None

@@ -31,7 +31,7 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.starting import limit_lending
 from unrack.policy.discipline.skyline.steps import RowSpan as Held
-from unrack.policy.discipline.skyline.steps import Slots, claims_fit, lent_by, usable
+from unrack.policy.discipline.skyline.steps import Slots, always_open, claims_fit, close_kept, lent_by, usable
 from unrack.policy.discipline.walk import (
     ANSWER,
     ASKING,
@@ -74,6 +74,9 @@ def placed(
     """
     free, none = moment.free, np.empty(0, np.int64)
     nodes, installed = free.shape[1], usable(job, now, sky)
+    if not always_open(job, sky):  # what is kept for others lends nothing to this job
+        free = free.copy()
+        close_kept(job, now, free, sky)
     tasks, cores, mb, us = gang_of(sky.asks, job)
     asker = Asker(job, now, sky.running, running, tasks, cores, mb, max(1, us), none, none, moment.lendable)
     out = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))

@@ -110,13 +110,15 @@ def on_one_node(room: Room, node: int) -> Room:
     return room._replace(cores=cores)
 
 
-def room_on(view: View, whole: bool, open_nodes: Bools) -> Room:
+def room_on(view: View, job: int, whole: bool, open_nodes: Bools) -> Room:
     """What a job finds; ``whole``: only on nodes of which no job holds a core."""
     state = view.columns
     usable = open_nodes & (state.total[0] > 0) & state.online
     if whole:
         usable &= state.free[0] == state.total[0]
     free = state.free.copy()
+    if view.cluster.places.windows:  # nodes that are kept for others lend it nothing
+        free[1, ~view.outside_windows(job)] = 0
     lent = np.zeros(len(usable), np.int64) if state.memory is None else state.memory.lent.copy()
     return Room(np.where(usable, free[0], -1), free, lent, whole)
 

@@ -195,7 +195,7 @@ class Mixed:
         first = pooled.opens_us(view, pools, np.array(alike, np.int64), pools.rule, now)
         for job in (job for job in jobs if job not in alike):
             if tasks[job] == 1:
-                room = self._room(view, notes, claiming(view, job))
+                room = self._room(view, notes, job, claiming(view, job))
                 for mb in self.memory.offers(view, notes.memory, job, room):
                     free = shown(np.concatenate([room.cores, mb]).reshape(2, -1))
                     first = min(first, pooled.opens_us(view, pools, np.array([job]), pools.rule, now, free))
@@ -229,7 +229,7 @@ class Mixed:
         claims = claiming(view, job)
         if claims is not None and (lacks := claims.lacks()) is not None:
             return lacks
-        room = self._room(view, notes, claims)
+        room = self._room(view, notes, job, claims)
         tasks, cores = view.asks[[TASKS, CORES], job].tolist()
         places = int((room.cores[room.cores >= cores] // max(cores, 1)).sum()) if cores else tasks
         if places < tasks and not isinstance(notes.memory, Clusters):  # which say how near they come
@@ -267,7 +267,7 @@ class Mixed:
             return None
         more, short = self.gpus.asks_more(view, notes.gpus, job), False
         for claims in ways(view, job) if more else (None,):
-            room = self._room(view, notes, claims)
+            room = self._room(view, notes, job, claims)
             room.cores[view.columns.open_to[view.columns.set_of[job], 0] == 0] = -1
             if asks_devices(view, job):
                 columns = self.pooled.columns(view, self._ready(view, notes))
@@ -289,8 +289,8 @@ class Mixed:
             pools.rule = self.pooled.rule_now(view, pools)
         return pools
 
-    def _room(self, view: View, notes: MixedNotes, claims: Claiming | None) -> Room:
-        room = room_on(view, self.whole, self.memory.open_nodes(view, notes.memory))
+    def _room(self, view: View, notes: MixedNotes, job: int, claims: Claiming | None) -> Room:
+        room = room_on(view, job, self.whole, self.memory.open_nodes(view, notes.memory))
         if claims is not None:
             room.cores[~claims.open_nodes(room.seen(local=not self.memory.places))] = -1
         return room
@@ -303,7 +303,7 @@ class Mixed:
     def _within(
         self, view: View, notes: MixedNotes, job: int, now: int, chosen: Lease | None, claims: Claiming | None
     ) -> Lease | None:
-        room = self._room(view, notes, claims)
+        room = self._room(view, notes, job, claims)
         tasks, cores = view.asks[[TASKS, CORES], job].tolist()
         if chosen is not None:
             most = np.full(len(room.cores), -1, np.int64)

@@ -75,6 +75,12 @@ class Preempting(AroundAnother):
         found = super().promised(view, memory)
         return without(found, memory.stopped).stirred() if memory.stopped else found
 
+    def anew(self, memory: PreemptionNotes, view: View) -> PreemptionNotes:
+        """As of any; and the policy inside has been asked about something else."""
+        memory.over = False
+        found: PreemptionNotes = super().anew(memory, view)
+        return found
+
     def next_round(self, view: View, memory: PreemptionNotes, now: int) -> int | None:
         """When the policy inside wants it, or a job has run for long enough to be preempted."""
         wanted = self.inner.next_round(self._seen(view, memory, now), memory.inner, now)

@@ -147,7 +147,7 @@ class Sizing(AroundAnother):
         if not plan:
             memory.asked = False
             memory.once.clear()
-            memory.scene = Scene.of(view, now) if self.resizing and view.sizes else None
+            memory.scene = Scene.of(view, now) if view.sizes else None
         return plan, memory
 
     def _inside(self, view: View, memory: SizingNotes, now: int) -> list[Decision]:
@@ -185,7 +185,8 @@ class Sizing(AroundAnother):
 
     def _molded(self, view: View, memory: SizingNotes, now: int) -> list[Decision]:
         sizes, openings, plan = view.sizes, Openings(view, now, self._whole), list[Decision]()
-        jobs = [job for job in queue_of(self.inner, memory.inner, view, now)[:DEPTH].tolist() if job in sizes]
+        queue, new = queue_of(self.inner, memory.inner, view, now)[:DEPTH], stirred(view, memory.scene, now)
+        jobs = [job for job in queue.tolist() if job in sizes and new[job]]
         of, present = view.columns.set_of, np.concatenate((view.running_jobs, view.queue))
         meets = met(view.columns.open_to)
         share = (meets @ np.bincount(of[present], minlength=len(meets))).tolist()  # of each set: jobs that may use it

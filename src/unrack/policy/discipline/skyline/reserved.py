@@ -16,7 +16,7 @@ from unrack.ledger.columns import CPU, grown, grown_rows
 from unrack.ledger.jobs import FINISHED, REJECTED, Promise, PromisedRows, Promises
 from unrack.ledger.lease import NODES as LEASE_NODES
 from unrack.ledger.lease import TASKS as LEASE_TASKS
-from unrack.ledger.lease import Lease, as_rows, from_rows
+from unrack.ledger.lease import Lease, as_rows, attached, from_rows, nodes_of
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
@@ -36,6 +36,7 @@ from unrack.policy.discipline.skyline.columns import (
     windows_of,
 )
 from unrack.policy.discipline.skyline.starting import first_due
+from unrack.policy.discipline.walk import Blocked
 from unrack.policy.placement.claiming import claims_anywhere, claims_at_least, nodes_of_its_own
 from unrack.policy.placement.lent_memory import FITS
 from unrack.resources.places import NO_CLAIMS
@@ -50,26 +51,6 @@ MOST_KEPT = 62
 NO_LIMITS: Ints = np.zeros(0, np.int64)
 BY_JOB = {"start": -1, "where": 0, "held": -1, "wants": 0, "fixed_at": 0, "kind": -1, "kept_of": 0, "due": -1}
 """Columns by job, and what they are of a job that is not known yet."""
-
-
-@dataclass(slots=True)
-class Blocked:
-    """The head that blocked the queue in the last pass, and what had been given back by then (``view.releases``).
-
-    Without backfill no job starts until it does.
-    """
-
-    head: int = -1
-    releases: int = -1
-
-    def still(self, view: View, jobs: Ints) -> bool:
-        """Whether the first of ``jobs`` still has no place: nothing was given back since it had none."""
-        return int(jobs[0]) == self.head and view.releases == self.releases
-
-    def note(self, view: View, jobs: Ints, started: int) -> None:
-        """A pass without backfill started the first ``started`` of ``jobs``."""
-        self.head = int(jobs[started]) if started < len(jobs) else -1
-        self.releases = view.releases
 
 
 @dataclass(slots=True)
@@ -185,7 +166,11 @@ class Reserved:
         known = promise.grain == self.grain or (counts and promise.grain == NODES)
         if lease is None or not known or (len(lease.borrowed) and not self.lends):
             return None
-        rows, groups = lease.rows, lease.rows[:, LEASE_NODES]
+        rows, groups, seen = lease.rows, lease.rows[:, LEASE_NODES], view.columns.claimed
+        if not (self.completes or lease.parts or seen is None):  # what was ample then is claimed now
+            on_each, devices = np.repeat(rows[:, LEASE_TASKS], groups), attached(lease.shares, seen.home)
+            if not seen.places.agree(seen.asked(job), nodes_of(rows), on_each, lease.claims, devices):
+                return None
         last = len(self.columns.of) if promise.grain == NODES else 0 if of is None else int(of.max()) + 1
         there = len(rows) > 0 and int((rows[:, 0] + groups).max()) <= last
         there = there and (not len(claims) or int(claims[:, 0].max()) < len(self.columns.slot))
@@ -232,9 +217,9 @@ class Reserved:
             claims, several = claims_anywhere(view, job, own), job in components
             kept = 0 if claims is not None or asks or several else self._claims_cores(view, job)
             chooses = completes and (asks or claims is None) and not (several or kept)
-            if chooses and (ample := self._beside_ample(view, job, own)) is not None:
+            if chooses and (found := self._beside_ample(view, job, own)) is not None:
                 self.ample.add(job)
-                asks, claims = False, ample
+                asks, (claims, kept) = False, found
             if kept:
                 wants[job], self.columns.kept_of[job] = Wants.CLAIMS, kept
             elif asks or claims is None or several or self.every:
@@ -260,22 +245,32 @@ class Reserved:
             self.known = self.fixed = wants[:] = self.columns.fixed_at[:] = 0
             self.note_jobs(view)
 
-    def _beside_ample(self, view: View, job: int, own: bool) -> Ints | None:
-        """What a job claims wherever it runs, if all else is ample; suspended jobs hold that, and no cores."""
+    def _beside_ample(self, view: View, job: int, own: bool) -> tuple[Ints, int] | None:
+        """What a job claims wherever it runs, and in which rows of ``kept_at`` beside that, if all else is ample.
+
+        Suspended jobs hold what is ample, and no cores.
+        """
         seen, cores, tasks = view.columns.claimed, int(view.asks[CORES_ASKED, job]), int(view.asks[TASKS, job])
         full = -(-view.total[CPU] // max(1, cores))
         if not cores or view.columns.suspended or not (view.devices is None or view.devices.ample(job, full)):
             return None
-        return NO_CLAIMS if seen is None else seen.anywhere(job, tasks, nodes_of_its_own(view, job) if own else 0, full)
+        if seen is None:
+            return NO_CLAIMS, 0
+        claims = seen.anywhere(job, tasks, nodes_of_its_own(view, job) if own else 0, full)
+        kept = 0 if claims is not None else self._claims_cores(view, job, full)
+        return (seen.at_least(job, tasks, full), kept) if kept else None if claims is None else (claims, 0)
 
-    def _claims_cores(self, view: View, job: int) -> int:
-        """In which rows of ``kept_at`` a job claims, a bit each, if a kernel may choose its nodes; else 0."""
+    def _claims_cores(self, view: View, job: int, full: Ints | None = None) -> int:
+        """In which rows of ``kept_at`` a job claims, a bit each, if a kernel may choose its nodes; else 0.
+
+        ``full``: as of :meth:`unrack.resources.places.Places.anywhere`.
+        """
         seen, places = view.columns.claimed, view.cluster.places
         plain = self.in_pass and not (self.chosen or self.lends) and 0 < len(places.by_node) <= MOST_KEPT
         first = not self.rule.whole and self.rule.fit == FITS["first-fit"] and view.asks[CORES_ASKED, job] > 0
         if not (plain and first) or seen is None:
             return 0
-        return sum(1 << row for row in places.by_cores(seen.asked(job), int(view.asks[TASKS, job])) or ())
+        return sum(1 << row for row in places.by_cores(seen.asked(job), int(view.asks[TASKS, job]), full) or ())
 
     def _wants(self, view: View, job: int, asks: bool, anywhere: bool) -> Wants:
         """Of a job with a choice; ``asks``: for devices; ``anywhere``: what it claims is the same wherever it runs."""

@@ -95,14 +95,22 @@ def count_nodes(count: Ints, rows: Ints, first: int, last: int, sign: int) -> No
 
 
 @inlined
-def must_wait(wait_for: Ints, rows: Ints, first: int, last: int) -> bool:
-    """Whether one of the lenders is to start tasks of others first; those of the job itself are counted, too."""
-    for r in range(first, last):
-        others = wait_for[rows[r, FIRST]] if rows[r, TASKS] < 0 else 0
-        for own in range(first, last if others > 0 else first):
-            if rows[own, TASKS] >= 0 and rows[own, FIRST] <= rows[r, FIRST] < rows[own, FIRST] + rows[own, NODES]:
+def must_wait(wait_for: Ints, span: RowSpan, real: Ints, slots: Slots, may_lend: Ints) -> bool:
+    """Whether a lender is to start tasks of others first, which would then find that it lends too much.
+
+    ``wait_for`` counts those that are to start, those of the job itself, too; ``real``: what is free now.
+    """
+    rows, nodes = span.rows, slots.free.shape[0] - may_lend.shape[0]
+    for r in range(span.first, span.last):
+        lender = rows[r, FIRST]
+        others = wait_for[lender] if rows[r, TASKS] < 0 else 0
+        lent = lent_by(real, 0, slots, nodes, lender) if others > 0 else 0
+        for own in range(span.first, span.last if others > 0 else span.first):
+            if rows[own, TASKS] >= 0 and rows[own, FIRST] <= lender < rows[own, FIRST] + rows[own, NODES]:
                 others -= 1
-        if others > 0:
+            elif rows[own, TASKS] < 0 and rows[own, FIRST] == lender:
+                lent += rows[own, LOCAL_MB]
+        if others > 0 and lent > may_lend[lender]:
             return True
     return False
 
@@ -160,7 +168,7 @@ def start_those_due(
                 enough = enough and real[0, 0, slots.slot[span.claims[c, 0]]] >= span.claims[c, 1]
             if enough and lends:
                 enough = are_open(span, real, 0, now_slots, sky.may_lend) and fit_together(free, span)
-                enough = enough and not must_wait(wait_for, new_rows, first, last)
+                enough = enough and not must_wait(wait_for, span, real, now_slots, sky.may_lend)
             end = settle(free, seen.total, groups, fit, asked, span, out, at) if enough else -1
             if end < 0:
                 continue

@@ -76,7 +76,7 @@ def usable(job: int, time: int, sky: Any) -> Ints:
     if always_open(job, sky):
         return own
     found: Ints = sky.usable
-    windows, rows, until = sky.windows, sky.window_rows, time + max(1, sky.limit_us[job])
+    windows, until = sky.windows, time + max(1, sky.limit_us[job])
     inside, flex, mine = mine == 0, mine < 0, abs(mine)
     for w in range(0 if inside else windows.shape[0]):
         within = (windows[w, OPENS_US] <= time and until <= windows[w, CLOSES_US]) or (
@@ -85,13 +85,21 @@ def usable(job: int, time: int, sky: Any) -> Ints:
         inside = inside or (windows[w, OWNER] == mine and within)
     for node in range(found.shape[1]):
         found[CPU, node], found[MEM, node] = own[CPU, node] if inside else 0, own[MEM, node]
+    close_kept(job, time, found, sky)
+    return found
+
+
+@inlined
+def close_kept(job: int, time: int, free: Ints, sky: Any) -> None:
+    """Nothing is free on nodes that are kept for others while a job runs that starts at a time (µs)."""
+    windows, rows, until = sky.windows, sky.window_rows, time + max(1, sky.limit_us[job])
+    mine = abs(sky.set_owner[sky.set_of[job]])
     for w in range(windows.shape[0]):
         if sky.window_claims[w, 0] >= 0:  # those that follow keep no nodes
             break
         if windows[w, OWNER] != mine and time < windows[w, CLOSES_US] and windows[w, OPENS_US] < until:
             for r in range(windows[w, FIRST_OF], windows[w, LAST_OF]):
-                found[CPU, rows[r, FIRST]] = 0
-    return found
+                free[CPU, rows[r, FIRST]] = free[MEM, rows[r, FIRST]] = 0
 
 
 @inlined
