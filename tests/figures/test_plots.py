@@ -101,7 +101,7 @@ def test_compared_results_have_a_chart_a_metric_and_the_best_is_marked(cluster, 
         bar = part["layer"][0]
         rows = made["datasets"][(part.get("data") or bar["data"])["name"]]
         by_title[bar["encoding"]["x"]["title"].partition(" (")[0]] = {row["name"]: row for row in rows}
-    waits = by_title["Wait mean"]
+    waits = by_title["Mean wait"]
     assert list(waits) == ["fcfs", "easy", "fcfs (2)"]
     best = min(results, key=lambda one: one.metrics["wait_s_mean"]).metrics["wait_s_mean"]
     for (name, row), own in zip(waits.items(), results, strict=True):

@@ -162,7 +162,7 @@ def test_every_policy_has_its_row_and_its_slos_in_the_section(finished: Path) ->
     page = (finished / "report.html").read_text()
     section = re.search(r'<section id="tiers">.*?</section>', page, re.S)[0]
     assert section.count("<tr>") == 1 + len(POLICIES)
-    for words in ("too little local (%)", "rack used (%)", "far stranded (%)", "price over bound", "clusters used max"):
+    for words in ("too little local (%)", "rack used (%)", "far stranded (%)", "price ÷ bound", "clusters in use"):
         assert f">{words}</th>" in section
     assert 'href="#tiers"' in page
     assert 'id="memory"' not in page  # what is lent there has its own section

@@ -29,6 +29,26 @@ HAS_NONE = plain(has_none)
 
 
 @dataclass(slots=True)
+class Blocked:
+    """The head that blocked the queue in the last pass, and what had been given back by then (``view.releases``).
+
+    Without backfill no job starts until it does.
+    """
+
+    head: int = -1
+    releases: int = -1
+
+    def still(self, view: View, jobs: Ints) -> bool:
+        """Whether the first of ``jobs`` still has no place: nothing was given back since it had none."""
+        return int(jobs[0]) == self.head and view.releases == self.releases
+
+    def note(self, view: View, jobs: Ints, started: int) -> None:
+        """A pass without backfill started the first ``started`` of ``jobs``."""
+        self.head = int(jobs[started]) if started < len(jobs) else -1
+        self.releases = view.releases
+
+
+@dataclass(slots=True)
 class Passes(Reserved):
     """What is known of jobs and of the ledger from one pass to the next."""
 
@@ -44,6 +64,7 @@ class Passes(Reserved):
     made: Choices | None = None  # of passes that go in steps: kept from round to round
     kinds_of: int = 0  # of how many jobs the kinds are noted
     opening: list[int] = field(default_factory=list)  # jobs without a place that time alone may give one
+    blocked: Blocked = field(default_factory=Blocked)  # of the main loop of a Slurm-like scheduler
     opens: tuple[Ints, Ints] = (NO_SECOND, NO_SECOND)  # windows, and when they open and close, µs: ascending
 
     def pass_over(

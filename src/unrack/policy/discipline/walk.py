@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from unrack.kernels.arrays import Ints
-from unrack.view import View
-
 (
     STAGE, AT, HEADS, COUNT, ROWS, CLAIMS, FREE_CORES, ASKING, FOUND, CLAIMS_FOUND, HELD_US, MOVES, OPENS, SECOND,
     JUDGING, TIME, RUN, ENDED, MOMENT, ANSWER, LOOKED_AT, CLOSES, TAKER, ALIKE,
@@ -45,23 +40,3 @@ the run time, µs, of the shortest that would have delayed a head since the last
 """
 DUE_US, DUE_END = range(2)
 """Rows of ``due``, by job: its deadline, µs (-1: none), and until when that counts, µs."""
-
-
-@dataclass(slots=True)
-class Blocked:
-    """The head that blocked the queue in the last pass, and what had been given back by then (``view.releases``).
-
-    Without backfill no job starts until it does.
-    """
-
-    head: int = -1
-    releases: int = -1
-
-    def still(self, view: View, jobs: Ints) -> bool:
-        """Whether the first of ``jobs`` still has no place: nothing was given back since it had none."""
-        return int(jobs[0]) == self.head and view.releases == self.releases
-
-    def note(self, view: View, jobs: Ints, started: int) -> None:
-        """A pass without backfill started the first ``started`` of ``jobs``."""
-        self.head = int(jobs[started]) if started < len(jobs) else -1
-        self.releases = view.releases

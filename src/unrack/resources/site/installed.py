@@ -312,7 +312,7 @@ class Site(Usual):
         if quantity == WHOSE:
             return found
         where, counts = (gangs.asked.get(name, 0 * asked) for name in QUANTITIES[:WHOSE])
-        kinds, looked = np.stack([where, alike(self.counts, self.places)[counts]]), where > 0
+        kinds, looked = np.stack([where, alike(self.counts, self.places, self.by_node)[counts]]), where > 0
         if quantity == COUNTS:  # on how few nodes a job may be is looked at with where that is
             over = np.array([self._over(number) is not None for number in range(len(self.counts) + 1)])
             found, looked = over[counts], (where == 0) & (counts > 0)

@@ -41,11 +41,15 @@ def short_of_nodes(
     return None
 
 
-def alike(counts: Sequence[Counts], places: Sequence[Place]) -> Ints:
-    """int64[counts + 1]: by number, the first by which a job has as much room on the empty cluster; 0: any room."""
+def alike(counts: Sequence[Counts], places: Sequence[Place], but: Container[int]) -> Ints:
+    """int64[counts + 1]: by number, the first by which a job has as much room on the empty cluster; 0: any room.
+
+    ``but``: places of no limits.
+    """
     first, found = dict[object, int]({(): 0}), [0]
     for number, row in enumerate(counts, 1):
-        own = [(inside, abs(amount) > places[p].amount, (amount < 0) * places[p].amount) for p, amount, inside in row]
+        limits = ((places[p].amount, amount, inside) for p, amount, inside in row if p not in but)
+        own = [(inside, abs(amount) > most, (amount < 0) * most) for most, amount, inside in limits]
         found.append(first.setdefault(tuple(one for one in own if any(one[1:])), number))
     return np.array(found, np.int64)
 

@@ -36,7 +36,6 @@ from unrack.policy.discipline.skyline.columns import (
     windows_of,
 )
 from unrack.policy.discipline.skyline.starting import first_due
-from unrack.policy.discipline.walk import Blocked
 from unrack.policy.placement.claiming import claims_anywhere, claims_at_least, nodes_of_its_own
 from unrack.policy.placement.lent_memory import FITS
 from unrack.resources.places import NO_CLAIMS
@@ -80,7 +79,6 @@ class Reserved:
     # whether a promise was taken over with a lease that means nothing here: all are to be made anew, in order of start
     lost: bool = False
     freed: int = 0  # what had been given back by the last round: if more has been since, reservations may move forward
-    blocked: Blocked = field(default_factory=Blocked)  # of the main loop of a Slurm-like scheduler
     planned_version: int = -1
     planned_at: int = -1
     rounds: int = 0  # how many there were
