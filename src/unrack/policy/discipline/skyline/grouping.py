@@ -253,7 +253,7 @@ class Grouped(Passes):
 
         What a reservation has of a group goes to parts of it that are free then; the last takes what has no room.
         """
-        c = self.columns
+        c, named = self.columns, before is None and self.grain == Grain.WHOLE  # each row is a node, which counts as one
         before, jobs = np.arange(len(c.of)) if before is None else before, self.by_start(jobs)
         if np.array_equal(before, c.of):  # loans among the rows stay, which are of no group
             return
@@ -265,6 +265,7 @@ class Grouped(Passes):
             own = dict[int, list[int]]()  # of each group: tasks, cores or nodes, MB
             start, length = int(c.start[job]), max(1, int(c.asks[ASKED_US, job]))
             for first, nodes, tasks, amount, mb in c.rows[c.where[0, job] : c.where[1, job]].tolist():
+                amount, mb = (1, 0) if named else (amount, mb)
                 for g in range(first, first + nodes):
                     pieces, left, tasks_left = np.flatnonzero(old == g).tolist(), amount, tasks
                     for p in pieces:

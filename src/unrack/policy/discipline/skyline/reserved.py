@@ -161,8 +161,7 @@ class Reserved:
             node = int(np.argmax(self.columns.of == first))  # one stands for its group
             rows = np.array([[node if of is None else of[node], 1, tasks, tasks, 0]], np.int64)
             return Lease(job, rows, claims=claims)
-        known = promise.grain == self.grain or (counts and promise.grain == NODES)
-        if lease is None or not known or (len(lease.borrowed) and not self.lends):
+        if lease is None or promise.grain not in (self.grain, NODES) or (len(lease.borrowed) and not self.lends):
             return None
         rows, groups, seen = lease.rows, lease.rows[:, LEASE_NODES], view.columns.claimed
         if not (self.completes or lease.parts or seen is None):  # what was ample then is claimed now
@@ -294,8 +293,8 @@ class Reserved:
     def by_start(self, jobs: Ints) -> Ints:
         """The jobs in order of reserved start, those without a reservation last.
 
-        A job that is given the earliest place in this order, on whatever groups, never starts later than reserved: at
-        the reserved start of a job those before it have begun, so that what is free then stays free.
+        Where all may use the same nodes, a job that is given the earliest place in this order, on whatever groups,
+        never starts later than reserved: at its start those before it have begun, so that what is free then stays free.
         """
         start = self.columns.start[jobs]
         return jobs[np.argsort(np.where(start < 0, NEVER_US, start), kind="stable")]
