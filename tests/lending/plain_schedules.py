@@ -175,7 +175,7 @@ class Conservative:
     """Every waiting job has a reservation: a time, its nodes, its loans.
 
     A node that must have memory free to compute lends no more than leaves it so much when a reservation starts there.
-    Of those that start at one time, who borrows of a node starts behind who computes there.
+    Of those that start at one time, one that borrows of a node starts behind others that then could not compute there.
     """
 
     def __init__(self, threshold: float) -> None:
@@ -217,8 +217,10 @@ class Conservative:
         """Whether exactly its place is free, its nodes may compute, and no lender is to start another job first."""
         place = self.kept[job][1]
         due = {node for other, (start, its) in self.kept.items() if start == now and other != job for node in its.tasks}
-        if due & {lender for _, lender in place.loans}:
-            return False
+        for node in due & {lender for _, lender in place.loans}:
+            left = world.free[1][node] - sum(mb for (_, lender), mb in place.loans.items() if lender == node)
+            if left < self.threshold * world.total[1][node]:
+                return False
         enough = all(world.free[1][node] >= self.threshold * world.total[1][node] for node in place.tasks)
         return enough and has(world.free, world.total, place)
 
