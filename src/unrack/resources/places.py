@@ -12,7 +12,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.contract import ANY_NUMBER, NONE_ATTACHED, Gangs, Installed, Nodes, NodeSets, Place, Window
+from unrack.resources.contract import ANY_NUMBER, NONE_ATTACHED, Gangs, Installed, Nodes, NodeSets, Place, Usual, Window
 from unrack.resources.counted.resource import Counters
 from unrack.resources.grid import Grid
 from unrack.resources.site.installed import Site
@@ -292,9 +292,18 @@ class Places:
 
     def most_nodes(self, asked: Ints, free: Ints, among: Bools | None) -> int:
         """On how many nodes a job may be now at most, if all are ``among`` some (``None``: any)."""
+        if not self._bound_nodes:
+            return ANY_NUMBER
         among = np.ones(self.nodes, np.bool_) if among is None else among
-        most = (part.installed.most_nodes(own, free[part.places], among) for part, own in self._asked_of(asked))
+        each = ((part, asked[part.quantities]) for part in self._bound_nodes)
+        most = (part.installed.most_nodes(own, free[part.places], among) for part, own in each if own.any())
         return min(most, default=ANY_NUMBER)
+
+    @cached_property
+    def _bound_nodes(self) -> list[ResourcePart]:
+        """The parts that may say on how few nodes a job is to be."""
+        usual: Any = Usual.most_nodes
+        return [part for part in self.parts if type(part.installed).most_nodes is not usual]
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """What there is too little of now."""
