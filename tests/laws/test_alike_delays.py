@@ -19,15 +19,21 @@ from unrack.workload.formats.rules import Intake
 from unrack.workload.job import JobTable, Workload, job_table
 
 POLICIES = ("easy", "easy(memory=disaggregated)", "easy(place=best-fit, order=sjf)", "easy(memory=contention-aware)",
-            "easy(place=worst-fit, memory=disaggregated, nodes=whole)")  # fmt: skip
+            "easy(place=worst-fit, memory=disaggregated, nodes=whole)", "easy(backfill_order=sjf)")  # fmt: skip
+PARTITIONS = [{"name": "a", "nodes": ["0-2"]}, {"name": "b", "nodes": ["3-5"]}, {"name": "c", "nodes": ["0-5"]}]
 
 
 def few_kinds(seed: int, count: int) -> tuple[Cluster, JobTable]:
-    """Jobs of five kinds, more than there is room for, on nodes that lend, with drives and a licence."""
+    """Jobs of five kinds, more than there is room for, on nodes that lend, with drives and a licence.
+
+    In every other world in partitions, of which the last has all nodes.
+    """
     random = np.random.default_rng(seed)
+    parts, lending = seed % 2 == 1, ("all", "rack")[seed // 2 % 2]
     cluster = Cluster.from_dict({
-        "nodes": [{"count": 6, "cores": 8, "memory": 16}], "nodes_per_rack": 3, "lending": ("all", "rack")[seed % 2],
+        "nodes": [{"count": 6, "cores": 8, "memory": 16}], "nodes_per_rack": 3, "lending": lending,
         "pools": [DRIVES], "counted": [{"name": "solver", "amount": 2}],
+        **({"site": {"partitions": PARTITIONS}} if parts else {}),
     })  # fmt: skip
     kind = random.integers(0, 5, count)
     shapes = np.array([(1, 4, 6, 0, 0), (3, 2, 2, 0, 0), (1, 8, 24, 0, 0), (1, 2, 4, 1800, 0), (2, 3, 1, 0, 1)])[kind]
@@ -38,6 +44,7 @@ def few_kinds(seed: int, count: int) -> tuple[Cluster, JobTable]:
         tasks=shapes[:, 0], cores=shapes[:, 1], memory_mb=shapes[:, 2], app=pl.Series(["job"] * count),
         devices={("nvme", "bandwidth_mb_s"): shapes[:, 3], ("nvme", "capacity_mb"): shapes[:, 3] * 20,
                  ("counted", "solver"): shapes[:, 4]},
+        extra=pl.DataFrame({"partition": random.choice([*"abcc"], count).tolist()}) if parts else None,
     )  # fmt: skip
     return cluster, jobs
 
@@ -54,7 +61,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, seed: int, policy: str, count: int, a
     with monkeypatch.context() as patched:
         patched.setattr(PassChoices, "_leaves_place", counting)
         if not alike:
-            patched.setattr(Passes, "goes_by_kind", lambda self, made: False)
+            patched.setattr(Passes, "goes_by_kind", lambda self, view: False)
         cluster, jobs = few_kinds(seed, count)
         workload = Workload("w", jobs, Intake("drawn", "drawn", count, count))
         return simulate(cluster, workload, policy), calls["leaves"]

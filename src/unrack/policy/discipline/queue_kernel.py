@@ -258,7 +258,8 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
             if passes < 0:
                 return int(passes)
             if passes == 0:
-                if walk[ALIKE] == 1 and kind[job] >= 0 and walk[MOVES] == 0:
+                # all of its kind that are behind a head are behind this one, not behind others that it is behind
+                if walk[ALIKE] == 1 and kind[job] >= 0 and walk[MOVES] == 0 and walk[JUDGING] == behind:
                     before = c.late[DELAYS_US, kind[job]]
                     c.late[DELAYS_US, kind[job]] = min(us, before) if before > 0 else max(us, 1)
                 if behind >= 0:

@@ -96,11 +96,9 @@ class Passes(Reserved):
             kernel = made.placement.pass_over(view, made.notes, step) or kernel
             if begins and self.chosen:
                 self._note_kinds(view, made)
-        if self.lends:
-            made = made or choices(now, False)
-        far[walk.ALIKE] = self.goes_by_kind(made)
         if self.chosen and view.cluster.devices.detach_us and not step:
             asked = PassChoices(self, made or choices(now, False), rule, step)
+        far[walk.ALIKE] = self.goes_by_kind(view)
         while True:
             count = kernel(order, second, now, running, free_cores, *rule, self.alike, self.columns.kernel)
             if count >= 0 or (count == CHOOSE and step and far[walk.COUNT] > 0):
@@ -171,11 +169,9 @@ class Passes(Reserved):
         if self.columns.walk[walk.CLOSES]:
             self.columns.walk[walk.CLOSES], self.columns.late[walk.IS_CLOSED] = 0, 0
 
-    def goes_by_kind(self, made: Choices | None) -> bool:
-        """Whether jobs of a kind go to the same places, however long they run."""
-        if not self.in_kernel or self.modelled:
-            return False
-        return not self.lends or made is None or made.alone.aware is None  # else lenders are ranked by what goes on
+    def goes_by_kind(self, view: View) -> bool:
+        """Whether jobs of a kind go to the same places, however long they run; by contention lenders are ranked."""
+        return self.in_kernel and not (self.modelled or (self.lends and view.contention is not None))
 
     def has_none(self, job: int, now: int) -> bool:
         """As of :func:`unrack.policy.discipline.heads_kernel.has_none`."""
