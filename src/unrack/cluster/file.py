@@ -198,10 +198,15 @@ def keys_at(location: tuple[int | str, ...]) -> list[str]:
     """The keys that there are where a key of a cluster file is unknown."""
     own = (NodeClass, MemoryPool, PoolFile, TierFile)
     tables: dict[str, type[BaseModel]] = dict(zip(("nodes", "memory_pools", "pools", "tiers"), own, strict=True))
-    whole = len(location) == 1
-    table = ClusterFile if whole else tables.get(str(location[0]))
-    own_keys = [] if table is None else [info.alias or name for name, info in table.model_fields.items()]
-    return own_keys + RESOURCES.names() * whole
+    if len(location) == 1:
+        return known_keys()
+    table = tables.get(str(location[0]))
+    return [] if table is None else [info.alias or name for name, info in table.model_fields.items()]
+
+
+def known_keys() -> list[str]:
+    """The keys of a cluster file; those of resources, too."""
+    return [*ClusterFile.model_fields, *RESOURCES.names()]
 
 
 def torus_of(file: ClusterFile, where: str) -> Ints | None:

@@ -278,7 +278,8 @@ class FlowRound:
             return False
         sort = self.notes.sorts.every[int(self.notes.sorts.of[job])]
         lease = self.notes.beyond.lease(self.view, self.left, job, sort, None, self.now, self.leases)
-        self.leases += [] if lease is None else [lease]
+        if lease is not None:
+            self.leases.append(lease)
         return lease is not None
 
     def _pass(self, rest: Ints) -> tuple[Ints, bool]:
@@ -291,8 +292,7 @@ class FlowRound:
         closed = np.zeros(len(self.notes.sorts.every), np.bool_)
         while len(rest):
             can = rest[~closed[of[rest]]]
-            none = [kind for kind in np.unique(of[can]).tolist() if not self._fits(kind)]
-            closed[none] = True
+            closed[[kind for kind in np.unique(of[can]).tolist() if not self._fits(kind)]] = True
             fate[can[closed[of[can]]]] = RoundFate.NO_PLACE
             can = can[~closed[of[can]]]
             if not len(can):

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from unrack.cluster.file import content_of, keys_at
+from unrack.cluster.file import content_of, known_keys
 from unrack.cluster.presets import PRESETS
 from unrack.cluster.spec import Cluster
 from unrack.cluster.systems import MemorySystem
@@ -217,7 +217,7 @@ def make_cluster(table: Mapping[str, Any], document: Document, index: int) -> Cl
     if len(sources) != 1:
         raise document.fault(at, ", ".join(sources) or "none of them", f"exactly one of {', '.join(choices)}")
     source = sources[0]
-    known = ["preset", "file", "memory_system", *keys_at(("",))]
+    known = ["preset", "file", "memory_system", *known_keys()]
     if unknown := sorted(set(table) - set(known)):
         raise document.fault((*at, unknown[0]), "an unknown key", nearest(unknown[0], known))
     if source in ("preset", "file") and not isinstance(table[source], str):
