@@ -14,6 +14,7 @@ from unrack.policy.discipline.walk import (
     ANSWER,
     ASKING,
     CLOSES,
+    DELAYS_US,
     DUE_END,
     DUE_US,
     HEADS,
@@ -104,9 +105,11 @@ def cores_open(job: int, c: Any) -> int:
 
 @inlined
 def look_again(c: Any) -> None:
-    """Something has started: how many cores are free is to be counted anew."""
+    """Something has started: free cores are to be counted anew, and others may have places now that delay no head."""
     for s in range(c.set_free.shape[0]):
         c.set_free[s] = -1
+    for k in range(c.late.shape[1]):
+        c.late[DELAYS_US, k] = 0
 
 
 @inlined

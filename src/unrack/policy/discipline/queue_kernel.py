@@ -155,13 +155,6 @@ def begin_walk(walk: Ints, cursor: Ints, slots: Slots, free_cores: int) -> None:
 
 
 @inlined
-def forget_delays(c: Any) -> None:
-    """Others may have other places now, which delay no head."""
-    for k in range(c.late.shape[1]):
-        c.late[DELAYS_US, k] = 0
-
-
-@inlined
 def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, count: int, c: Any) -> int:
     """The pass itself, from where ``walk`` says on; returns as :func:`pass_over`. ``count``: of running jobs."""
     walk, asks, started, wants, out, free, most = c.walk, c.asks, c.started, c.wants, c.out, c.now, c.most
@@ -282,7 +275,6 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
         if walk[OPENS] == 1:
             for k in range(refused.shape[0]):
                 refused[k] = 0
-        forget_delays(c)
         stage = LOOK
     return int(walk[COUNT])
 
@@ -333,7 +325,6 @@ def passed(
         if not any_may_fit(order, second, rule.backfill, rule.depth, are_apart(sky), sky.asks, free_cores):
             return 0
         look_again(sky)
-        forget_delays(sky)
         for node in range(free.shape[1]):
             copy[CPU, node], copy[MEM, node] = free[CPU, node], free[MEM, node]
         refresh(copy, sky.most, 0, count_blocks(free.shape[1]) - 1)
