@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
+from test_driver_limits import Strict
 from test_driver_sites import POLICIES, Sites
 
 from unrack.live.driver.state.replay import replay
@@ -99,4 +101,52 @@ def test_a_job_that_was_let_go_on_nodes_that_are_reserved_since_gives_them_back_
     world.until_done()
     assert job.state == "COMPLETED"
     assert not world.slurm.run_on(number) & set(world.slurm.reservations[0].nodes)
+    assert replay(world.journal.records()).differences == []
+
+
+@pytest.mark.parametrize("new_driver", [False, True])
+@pytest.mark.parametrize("policy", ["easy", "fcfs", "slurm(interval=1 s)", "list(backfill=any)"])
+@pytest.mark.parametrize("seed", range(3))
+def test_jobs_that_are_changed_while_they_wait_keep_their_places(policy: str, new_driver: bool, seed: int) -> None:
+    draw, world = random.Random(seed), Strict(policy)
+    world.slurm.submit(4, 4, 20, 30)
+    world.go(2)
+    numbers = [world.slurm.submit(4, 3, 1, 8) for _ in range(9)]
+    world.go(2)
+    if new_driver:
+        world.driver.acting.close()
+    for number in draw.sample(numbers, 3):
+        job = world.slurm.jobs[number]
+        job.cores, job.limit_s = draw.choice([3, 4]), draw.choice([5, 8, 12])
+    world.slurm.dirty = True
+    if new_driver:
+        world.driver = world.make()
+    world.go(3)
+    assert [entry.key for entry in world.driver.queued()] == list(map(str, numbers))
+    numbers.append(world.slurm.submit(4, 3, 1, 8))
+    world.until_done(1000)
+    at = [world.slurm.jobs[number].starts[0][0] for number in numbers]
+    assert at == sorted(at)
+    assert world.all_free()
+    assert replay(world.journal.records()).differences == []
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_what_others_were_promised_is_kept_when_one_before_them_asks_for_something_else(nodes: int) -> None:
+    world = Strict("conservative")
+    world.slurm.submit(4, 4, 20, 20)
+    world.go(2)
+    first, *others = [world.slurm.submit(2, 4, 5, 10) for _ in range(5)]
+    world.go(2)
+
+    def promised() -> dict[int, int]:
+        found = {number: world.driver.table.get(str(number)) for number in others}
+        return {number: entry.known.promise[0] for number, entry in found.items() if entry and entry.known.promise}
+
+    before = promised()
+    world.slurm.jobs[first].nodes, world.slurm.dirty = nodes, True
+    world.go(2)
+    assert len(before) == 5 - 1
+    assert all(promised()[number] <= at for number, at in before.items())
+    world.until_done(1000)
     assert replay(world.journal.records()).differences == []

@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from unrack.errors import InputError, PolicyError, RefusedError, RunError, StudyError
-from unrack.events import Drained, Opened, Submitted
+from unrack.errors import InputError, PolicyError, RunError, StudyError
+from unrack.events import Drained, Opened
 from unrack.ledger.state import QUEUED
 from unrack.live.driver.acting import Acting
 from unrack.live.driver.clock import Clock
@@ -18,14 +18,14 @@ from unrack.live.driver.sides import Written
 from unrack.live.driver.state.entry import Entry
 from unrack.live.driver.state.epoch import APART, FALLBACK, STARTED, Beginning, Epoch, Spec
 from unrack.live.driver.state.kept import VERSION, KeptDriver
-from unrack.live.driver.state.promises import note_promises, tell_promise
-from unrack.live.driver.state.stage import ASIDE, HOLDS, NOT_HELD, Idle, Phase, Recalling, Released
+from unrack.live.driver.state.promises import note_promises
+from unrack.live.driver.state.stage import ASIDE, HOLDS, NOT_HELD, Phase, Released
 from unrack.live.driver.state.table import KnownJobs
 from unrack.live.driver.turns.notes import TurnNotes
 from unrack.live.driver.turns.turn import Turn
 from unrack.live.driver.used import Used
 from unrack.live.fabric.contract import Fabric
-from unrack.live.records import decision_record, job_of_record
+from unrack.live.records import decision_record
 from unrack.live.watch.log import Events
 from unrack.live.watch.meters import Meters
 
@@ -297,16 +297,7 @@ class Driver:
         if numbers:
             epoch.tell(Drained(tuple(numbers)), now)
         for entry in waiting:
-            try:
-                number, decisions = epoch.submit(Submitted(job_of_record(entry.job)), now)
-            except RefusedError as error:  # the policy does not place what it asks for on the cluster as it is now
-                why = f"rejected: {error}"[:300]
-                held = entry.phase == Phase.WAITING
-                self.table.move(entry, Idle(Phase.ASIDE, why) if held else Recalling(None, why))
-                continue
-            self.table.number(entry, number)
-            turn.deciding.decided(decisions)
-            tell_promise(epoch, entry, now)
+            turn.coming.enter(entry)
         for entry in self.table.in_phase(Phase.ASIDE):
             if entry.why.startswith("rejected"):  # it may have room now
                 entry.stage = ASIDE

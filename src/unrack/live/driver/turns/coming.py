@@ -10,11 +10,12 @@ from unrack.live.driver.contract import AskedJob, Problem
 from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.entry import Entry, Said
 from unrack.live.driver.state.epoch import APART
+from unrack.live.driver.state.promises import tell_promise
 from unrack.live.driver.state.stage import ASIDE, WAITING, Idle, Phase, Recalling, Stage
 from unrack.live.driver.turns.deciding import Deciding
 from unrack.live.driver.turns.holding import Holding
 from unrack.live.driver.turns.notes import Participant, TurnNotes
-from unrack.live.records import job_record
+from unrack.live.records import job_of_record, job_record
 
 FORGOTTEN = "it has run and ended, by the journal,", "it was over before it ran, by the journal,"
 """How it begins why a job that is over, and that is brought back by an orchestrator that forgot that, is left aside."""
@@ -100,22 +101,35 @@ class Coming(Participant):
         if isinstance(found, Problem):
             self._leave(entry, found)
             return
-        asked = found.job
-        entry.known = entry.known.with_limit(job.limit_s)._replace(job=job_record(asked), lacking=False)
+        self.asks(entry, job, found)
+        self.table.move(entry, WAITING)
+        self.enter(entry)
+        if entry.number is not None:
+            self.orchestrator.takes(job, found.job)
+            entry.known = entry.known._replace(queued_us=self.now)
+
+    def asks(self, entry: Entry, job: SeenJob, found: AskedJob) -> None:
+        """Note what a job asks that the core is told of next."""
+        group = entry.known.group if found.apart else None
+        known = entry.known.with_limit(job.limit_s)
+        entry.known = known._replace(job=job_record(found.job), lacking=False, group=group, promise=None)
         entry.said = entry.said._replace(restarts=job.restarts, limit_s=job.limit_s)
         entry.own = self.orchestrator.queued(entry, job)
         if found.again_us is not None:  # it may have no other place
             self.table.look_again(entry, found.again_us)
+
+    def enter(self, entry: Entry) -> None:
+        """Put a job at the end of the queue of the core, with what it was promised; or aside, if it is refused."""
+        self.table.number(entry, None)
         try:
-            number, decisions = self.epoch.submit(Submitted(asked), self.now)
-        except RefusedError as error:
-            self.table.move(entry, Idle(Phase.ASIDE, f"rejected: {error}"[:300]))
+            number, decisions = self.epoch.submit(Submitted(job_of_record(entry.job)), self.now)
+        except RefusedError as error:  # the policy does not place what it asks for on the cluster as it is
+            why = f"rejected: {error}"[:300]
+            self.table.move(entry, Idle(Phase.ASIDE, why) if entry.phase == Phase.WAITING else Recalling(None, why))
             return
-        self.orchestrator.takes(job, asked)
-        entry.known = entry.known._replace(queued_us=self.now)
         self.table.number(entry, number)
-        self.table.move(entry, WAITING)
         self.deciding.decided(decisions)
+        tell_promise(self.epoch, entry, self.now)
 
     def _leave(self, entry: Entry, problem: Problem) -> None:
         """Leave a job aside, with the reason, which may be another one than before."""

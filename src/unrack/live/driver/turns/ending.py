@@ -155,10 +155,31 @@ class Ending(Participant):
         """A job that waits in the core may ask for something else by now, or must not start."""
         asked = self.coming.admitted(entry, job)
         if isinstance(asked, Problem):
-            self.aside(entry, asked.why)
-            self.coming.until(entry, asked)
-        elif job_record(asked.job) != entry.job:
-            self.aside(entry, "changed")
-            self.coming.submit(entry, job)
-        else:
-            self.orchestrator.takes(job, asked.job)
+            if not self.notes.keep_apart:  # else it is asked again once the driver has begun anew
+                self.aside(entry, asked.why)
+                self.coming.until(entry, asked)
+            return
+        if job_record(asked.job) != entry.job:
+            self.notes.changed[entry.key] = job, asked
+        self.orchestrator.takes(job, asked.job)
+
+    def tell_changes(self) -> None:
+        """Tell the core what jobs of its queue ask now: they keep their places before those that came later.
+
+        But for those that have been promised a start, which others that ask for more are not to take from them. The
+        queue of the core goes by numbers, so that all behind get others.
+        """
+        state, changed = self.epoch.core.state, self.notes.changed
+        numbers = state.queue[state.queue_start : state.queue_end].tolist() if changed else ()
+        queued = [self.table.of_number(number) for number in numbers if state.conditions[number] == QUEUED]
+        first = next((place for place, entry in enumerate(queued) if entry.key in changed), 0)
+        promised = [place for place, entry in enumerate(queued) if entry.known.promise and entry.key not in changed]
+        last = max([first, *promised[-1:]])
+        again = [entry for place, entry in enumerate(queued) if entry.key in changed or place > last]
+        for entry in again:
+            assert entry.number is not None
+            self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, "changed")), self.now)
+        for entry in again:
+            if entry.key in changed:
+                self.coming.asks(entry, *changed[entry.key])
+            self.coming.enter(entry)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from unrack.live.driver.contract import Orchestrator
+from unrack.live.driver.contract import AskedJob, Orchestrator
+from unrack.live.driver.seen import SeenJob
 from unrack.live.driver.state.epoch import Epoch
 from unrack.live.driver.state.table import KnownJobs
 
@@ -33,6 +34,8 @@ class TurnNotes:
         Jobs with a start that did not come about, and why.
     steps
         Of jobs after their first start was acknowledged: when they came, were decided, released and seen to run, µs.
+    changed
+        The jobs of the core's queue that ask for something else now, as they are seen, and for what.
     look_again
         True: what a job has left may be another's, at the next look.
     keep_apart
@@ -50,6 +53,7 @@ class TurnNotes:
         self.missing: set[str] = set()
         self.troubles: list[tuple[str, str]] = []
         self.steps: list[tuple[int, int, int, int]] = []
+        self.changed: dict[str, tuple[SeenJob, AskedJob]] = {}
         self.keep_apart = self.look_again = False
         self.wall_s = 0.0
 

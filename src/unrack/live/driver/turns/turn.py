@@ -74,6 +74,7 @@ class Turn:
         for entry in known:
             if self.table.get(entry.key) is entry and (job := shown[entry.key]) is not None:
                 self.reactions.react(GOES_ON, entry, job)
+        self.ending.tell_changes()
         some = seen.jobs if keys is None else [key for key in sorted(keys) if key in seen.jobs]
         new = sorted((seen.jobs[key] for key in some if self.table.get(key) is None), key=lambda job: job.rank)
         for job in new:
