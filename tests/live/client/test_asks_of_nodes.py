@@ -74,34 +74,36 @@ def test_what_a_job_wants_with_each_gpu_or_node_is_what_it_asks_of_each_node(
 
 
 @pytest.mark.parametrize(
-    ("shards", "asked", "wanted"),
+    ("has", "asked", "wanted"),
     [
         (("8", "8", "0"), 3, {"count": 1, "milli": 750}), (("a100:6", "0", "0"), 2, {"count": 1, "milli": 666}),
         (("8", "4", "0"), 1, "of which not all"), (("7", "7", "7"), 1, "of which not all"),
-        (("80", "80", "80"), 1, "of which not all"), (("8", "8", "8"), 5, "of one GPU, and each has 4"),
+        (("72", "72", "72"), 1, "of which not all"), (("8", "8", "8"), 5, "of one GPU, and each has 4"),
     ],
 )  # fmt: skip
-def test_shards_are_a_part_of_one_gpu_of_a_node_that_has_some(
-    shards: tuple[str, ...], asked: int, wanted: dict[str, int] | str
+@pytest.mark.parametrize("kind", ["shard", "mps"])
+def test_shares_are_a_part_of_one_gpu_of_a_node_that_has_some(
+    kind: str, has: tuple[str, ...], asked: int, wanted: dict[str, int] | str
 ) -> None:
     records = [
-        {"name": f"n{i}", "cpus": 8, "real_memory": 900, "partitions": ["main"], "gres": f"gpu:a100:2,shard:{count}"}
-        for i, count in enumerate(shards)
+        {"name": f"n{i}", "cpus": 8, "real_memory": 900, "partitions": ["main"], "gres": f"gpu:a100:2,{kind}:{count}"}
+        for i, count in enumerate(has)
     ]
     nodes, _ = nodes_of({"nodes": records})
-    record = {"job_id": 1, "job_state": "PENDING", "partition": "main", "tres_per_node": f"gres:shard:{asked}"}
+    record = {"job_id": 1, "job_state": "PENDING", "partition": "main", "tres_per_node": f"gres:{kind}:{asked}"}
     (job,), bad = jobs_of({"jobs": [record]}, nodes)
     assert not bad
     reading = Reading(0.0, tuple(nodes), (job,))
     made = machines_of(reading, early_s=0.0)
-    found = job_of(job, cluster_of(reading, early_s=0.0)[0], JobReading(shards=made.shards))
+    found = job_of(job, cluster_of(reading, early_s=0.0)[0], JobReading(shares=made.shares))
     if isinstance(wanted, str):
         assert isinstance(found, Problem)
         assert wanted in found.why
     else:
         assert not isinstance(found, Problem), found.why
-        assert found.demand.devices == {"gpus": wanted}
-        assert found.said["constraint"] == "gres:shard"
+        of_one = {"counted": {"gres_mps": asked}} if kind == "mps" else {}  # on one GPU of a node at a time
+        assert found.demand.devices == {"gpus": wanted, **of_one}
+        assert found.said["constraint"] == f"gres:{kind}"
 
 
 @pytest.mark.parametrize(("cpus", "tasks", "most", "crowded"), [(1, 2, 4, False), (2, 20, 4, True), (2, 2, 2, False)])

@@ -384,7 +384,7 @@ class PlainTerms:
             raise ClusterError("nodes", "none", "one")
         early_s = self.start_timeout_us / 1e6
         found = machines_of(reading, partitions=self.partitions, origin_s=origin_s, early_s=early_s)
-        self.how = self.how._replace(shards=found.shards)
+        self.how = self.how._replace(shares=found.shares)
         return Beginning(found.content | ({"pools": self.pools} if self.pools else {}), found.names, self.policy)
 
     def job(self, job: SlurmJob, key: JobKey, names: Names, now_us: int) -> Job | Problem:

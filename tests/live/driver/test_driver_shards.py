@@ -1,4 +1,4 @@
-"""Jobs that ask for shards of GPUs beside those that ask for whole ones, of which Slurm chooses by its own rule."""
+"""Jobs that ask for shares of GPUs beside those that ask for whole ones, of which Slurm chooses by its own rule."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from test_driver_limits import Strict
 
 from unrack.live.driver.state.replay import replay
 from unrack.live.driver.state.stage import INTENDED
-from unrack.live.slurm.reading import SHARD, Reading, SlurmJob
+from unrack.live.slurm.reading import MPS, SHARD, Reading, SlurmJob
 from unrack.resources.gpus.columns import WHOLE
 
 EACH, GPUS = 3, 2
-"""Shards of a GPU, and GPUs of a node that has any; the last node has GPUs without shards."""
+"""Shares of a GPU, and GPUs of a node that has any; the last node has GPUs without shares."""
 
 
 class Sharing(StrictSlurm):
-    """A Slurm whose GPUs have shards: a job has those of the first GPU of a node on which there are enough."""
+    """A Slurm whose GPUs have shares: a job has those of the first GPU of a node on which there are enough.
+
+    MPS is of one GPU of a node at a time.
+    """
+
+    kind = SHARD
 
     def __init__(self, clock: Any, **more: Any) -> None:
         super().__init__(clock, **more)
         for name, node in self.nodes.items():
-            own = {} if name == "n4" else {SHARD: EACH * GPUS}
+            own = {} if name == "n4" else {self.kind: EACH * GPUS}
             self.nodes[name] = replace(node, gres={"gpu": GPUS, **own}, types=tuple(own))
         self.shards: dict[int, int] = {}  # job → of each of its nodes
         self.on: dict[int, dict[str, dict[int, int]]] = {}  # as of :attr:`SlurmJob.gpus`
@@ -44,7 +49,14 @@ class Sharing(StrictSlurm):
 
     def chosen(self, job: FakeJob, name: str) -> dict[int, int] | None:
         used, shards = self.used(name), self.shards.get(job.id, 0)
-        found = [gpu for gpu in range(GPUS) if used[gpu] + (shards or EACH) <= EACH][: 1 if shards else job.gpus]
+        inside = self.kind == MPS and {
+            g
+            for one in self.jobs.values()
+            if name in one.held_on and one.id in self.shards
+            for g in self.on[one.id].get(name, {})
+        }
+        there = inside if shards and inside else range(GPUS)
+        found = [gpu for gpu in there if used[gpu] + (shards or EACH) <= EACH][: 1 if shards else job.gpus]
         return dict.fromkeys(found, shards) if len(found) == (1 if shards else job.gpus) else None
 
     def fits(self, job: FakeJob, name: str) -> bool:
@@ -61,7 +73,7 @@ class Sharing(StrictSlurm):
 
     def _with_gpus(self, job: SlurmJob) -> SlurmJob:
         gpus = {name: of for name, of in self.on.get(job.id, {}).items() if name in job.holds and of}
-        asked = {SHARD: self.shards[job.id]} if job.id in self.shards else {}
+        asked = {self.kind: self.shards[job.id]} if job.id in self.shards else {}
         return replace(job, gpus=gpus, gres={**job.gres, **asked}, types=tuple(asked))
 
 
@@ -86,16 +98,31 @@ class Shards(Strict):
         return {(name, *own, *given) for name, own, given in each if own != given and name not in to_start}
 
 
+class SharingServices(Sharing):
+    """The same with MPS."""
+
+    kind = MPS
+
+
+class Services(Shards):
+    """The same over it."""
+
+    made = SharingServices
+
+
+@pytest.mark.parametrize("kind", [Shards, Services])
 @pytest.mark.parametrize("policy", ["easy", "conservative", "slurm(interval=1 s)", "fcfs"])
 @pytest.mark.parametrize("seed", range(3))
-def test_shards_and_whole_gpus_are_held_where_slurm_has_them_and_all_jobs_run(policy: str, seed: int) -> None:
-    draw, world, apart = random.Random(seed), Shards(policy), Counter[tuple[Any, ...]]()
+def test_shares_and_whole_gpus_are_held_where_slurm_has_them_and_all_jobs_run(
+    policy: str, seed: int, kind: type[Shards]
+) -> None:
+    draw, world, apart = random.Random(seed), kind(policy), Counter[tuple[Any, ...]]()
     for step in range(200):
         if step % 3 == 0:
-            kind = draw.choice(["shard", "shard", "gpu", ""])
+            asks = draw.choice(["shard", "shard", "gpu", ""])
             nodes, run_s = draw.choice([1, 1, 2]), draw.uniform(0.5, 6)
-            number = world.slurm.submit(nodes, 1, run_s, 8, gpus=draw.randint(1, GPUS) if kind == "gpu" else 0)
-            if kind == "shard":
+            number = world.slurm.submit(nodes, 1, run_s, 8, gpus=draw.randint(1, GPUS) if asks == "gpu" else 0)
+            if asks == "shard":
                 world.slurm.shards[number] = draw.randint(1, EACH)
         if step % 60 == 50:
             world.driver.acting.close()

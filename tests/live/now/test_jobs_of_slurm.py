@@ -64,7 +64,7 @@ def test_memory_counts_only_where_slurm_counts_it() -> None:
     [
         ({"required_nodes": ("n1", "n9")}, "nodes by name that are none of these"),
         ({"gres": {"tape": 1}}, "generic resources"),
-        ({"gres": {"mps": 1}}, "generic resources"),
+        ({"gres": {"mps": 1}}, "mps of GPUs"),
         ({"gres": {"shard": 1}}, "shards of GPUs"),
         ({"licences": {"other": 1}}, "licences"),
         ({"features": "a&\x1b[31m"}, "no words"),

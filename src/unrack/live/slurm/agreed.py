@@ -77,7 +77,7 @@ class Agreed:
             for note in [note for note in notes if note not in self._said]:
                 log.info("not all that Slurm says is taken over", what=note)
             self._said |= set(notes)
-            self._how = self._how._replace(together=found.together, shards=found.shards)
+            self._how = self._how._replace(together=found.together, shares=found.shares)
             self._beginning = Beginning(content, found.names, self.site.spec, self.site.performance_models)
             self._seen = seen
         return self._beginning._replace(cluster=dict(self._beginning.cluster))

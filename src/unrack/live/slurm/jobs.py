@@ -20,7 +20,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease
 from unrack.live.driver.contract import Problem
 from unrack.live.slurm.machines import SIZE, TYPE, gres
-from unrack.live.slurm.reading import SHARD, NodeShare, SlurmJob
+from unrack.live.slurm.reading import SHARD, SHARES, NodeShare, SlurmJob
 from unrack.resources.gpus.columns import WHOLE
 from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.site.features import Where
@@ -46,7 +46,7 @@ class JobReading(NamedTuple):
     # does not count. What it needs in amounts is kept.
     lenient: bool = False
     together: tuple[int, ...] = ()  # of each node, how many of its CPUs are given to jobs together; none: 1
-    shards: int = 0  # how many shards each GPU has that has any; 0: jobs may not ask for such
+    shares: tuple[tuple[str, int], ...] = ()  # kinds of shares of GPUs that jobs may ask for, and how many a GPU has
 
 
 STRICT = JobReading()
@@ -135,7 +135,7 @@ def nodes_for(cluster: Cluster, words: Mapping[str, str]) -> Bools:
 def lease_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster, how: JobReading = STRICT) -> Lease | None:
     """What a running job holds of the nodes of a cluster, at most what they have; ``None``: nothing.
 
-    Each of its nodes is one task. Which GPUs it has is in the lease where these have shards and Slurm says so; licences
+    Each of its nodes is one task. Which GPUs it has is in the lease where these have shares and Slurm says so; licences
     are not.
 
     Parameters
@@ -149,7 +149,7 @@ def lease_of(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster, how: J
     nodes = sorted(held)
     cores, mb = ([getattr(held[node], name) for node in nodes] for name in ("cores", "memory_mb"))
     lease = Lease.on(-1, nodes, [1] * len(nodes), cores, mb)
-    return lease._replace(claims=_gpus_held(job, node_of, cluster, how)) if how.shards and job.gpus else lease
+    return lease._replace(claims=_gpus_held(job, node_of, cluster, how)) if how.shares and job.gpus else lease
 
 
 def _gpus_held(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster, how: JobReading) -> Ints:
@@ -157,9 +157,10 @@ def _gpus_held(job: SlurmJob, node_of: Mapping[str, int], cluster: Cluster, how:
     part = next(part for part in cluster.places.parts if part.name == GPUS)
     assert isinstance(part.installed, Fleet)
     first = part.first + part.installed.gpus.first
+    of = next((of for kind, of in how.shares if _asked(job, kind)), how.shares[0][1])
     each = [
-        (int(first[node_of[name]]) + number, shards * (WHOLE // how.shards) or WHOLE)
-        for name, gpus in job.gpus.items() for number, shards in gpus.items() if name in node_of
+        (int(first[node_of[name]]) + number, count * (WHOLE // of) or WHOLE)
+        for name, gpus in job.gpus.items() for number, count in gpus.items() if name in node_of
     ]  # fmt: skip
     return np.array(sorted(each), np.int64).reshape(-1, 2)
 
@@ -209,12 +210,13 @@ def odd(job: SlurmJob, cluster: Cluster, how: JobReading = STRICT) -> Iterator[s
     if job.beyond:
         yield f"it asks for {', '.join(said(word) for word in job.beyond[:4])}"
     known = _counters(cluster)
-    shards = max(job.gres.get(SHARD, 0), job.gres_total.get(SHARD, 0))
-    if shards and not how.shards:
-        yield "it asks for shards of GPUs, of which not all that have any have as many"
-    elif job.gres.get(SHARD, 0) > how.shards:
-        yield f"it asks for {shards} shards, which Slurm gives of one GPU, and each has {how.shards}"
-    kinds = [kind for kind in sorted({*job.gres, *job.gres_total} - {GPU, SHARD}) if gres(kind) not in known]
+    for kind in SHARES:
+        name, each = kind + "s" * (kind == SHARD), dict(how.shares).get(kind, 0)
+        if _asked(job, kind) and not each:
+            yield f"it asks for {name} of GPUs, of which not all that have any have as many"
+        elif job.gres.get(kind, 0) > each:
+            yield f"it asks for {job.gres[kind]} {name}, which Slurm gives of one GPU, and each has {each}"
+    kinds = [kind for kind in sorted({*job.gres, *job.gres_total} - {GPU, *SHARES}) if gres(kind) not in known]
     if kinds:
         yield f"it asks for {len(kinds)} kind{'s' * (len(kinds) != 1)} of generic resources that no node counts"
     if (job.gres.get(GPU, 0) or job.gres_total.get(GPU, 0)) and GPUS not in cluster.places.installed:
@@ -295,6 +297,11 @@ def _nodes_of_gpus(job: SlurmJob, cluster: Cluster, there: Bools) -> int:
     return -(-job.gres_total[GPU] // max(int(room.max()), 1))
 
 
+def _asked(job: SlurmJob, kind: str) -> int:
+    """How many generic resources of a kind it asks for, of each node or in all."""
+    return max(job.gres.get(kind, 0), job.gres_total.get(kind, 0))
+
+
 def _on_each(job: SlurmJob, kind: str, nodes: int) -> int:
     """How many generic resources of a kind it wants of each of so many nodes."""
     return max(job.gres.get(kind, 0), -(-job.gres_total.get(kind, 0) // max(nodes, 1)))
@@ -345,12 +352,13 @@ def devices_of(job: SlurmJob, nodes: int, cluster: Cluster, how: JobReading = ST
     """What a job on so many nodes asks beside cores and memory: GPUs of each node, and what it claims of counters."""
     known = _counters(cluster)
     each = {kind: _on_each(job, kind, nodes) for kind in sorted({*job.gres, *job.gres_total})}
-    gpus, shards = each.pop(GPU, 0), each.pop(SHARD, 0)
+    gpus = each.pop(GPU, 0)
+    milli = sum(each.get(kind, 0) * (WHOLE // of) for kind, of in how.shares)
     claims = {counter(name): count for name, count in sorted(job.licences.items()) if counter(name) in known and count}
     claims |= {gres(kind): count for kind, count in each.items() if gres(kind) in known and count}
     found = {GPUS: {COUNT: gpus}} if gpus and GPUS in cluster.places.installed else {}
-    if shards and how.shards:
-        found = {GPUS: {COUNT: 1, MILLI: shards * (WHOLE // how.shards)}}
+    if milli:
+        found = {GPUS: {COUNT: 1, MILLI: milli}}
     return found | ({COUNTED: claims} if claims else {})
 
 

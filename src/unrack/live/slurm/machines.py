@@ -12,14 +12,11 @@ from unrack.cluster.formats.reservations import AHEAD_S, reservation_keys
 from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError
-from unrack.live.slurm.reading import SHARD, Reading, SlurmNode
+from unrack.live.slurm.reading import MPS, SHARES, Reading, SlurmNode
+from unrack.resources.gpus.columns import WHOLE
 from unrack.slurm_text.hostlists import compress, expand
 
 GPU = "gpu"
-SHARED = frozenset({"mps", SHARD})
-"""Generic resources that are shares of GPUs, of which a whole one leaves fewer."""
-MOST_SHARDS = 31
-"""So many shards of a GPU can be told apart in its thousandths: one more never fits."""
 LONGEST_S = 7 * 86_400
 """How long a job without a time limit is expected to run."""
 LEAST_MB = 2
@@ -38,7 +35,7 @@ class Machines(NamedTuple):
     names: tuple[str, ...]  # name of each node that runs jobs, in the order of the cluster
     notes: tuple[str, ...]  # what was left out or changed, a sentence each
     together: tuple[int, ...] = ()  # of each node, how many of its CPUs are given to jobs together; none: 1
-    shards: int = 0  # how many shards each GPU has that has any; 0: none, or unlike numbers
+    shares: tuple[tuple[str, int], ...] = ()  # kinds of shares of GPUs, and how many each GPU has, if as many as others
 
 
 def machines_of(
@@ -53,8 +50,7 @@ def machines_of(
 ) -> Machines:
     """The nodes of a reading, equal ones together, and its licences.
 
-    GPUs are counted, as are licences and other generic resources of nodes, and of shares of GPUs the shards, where each
-    GPU has as many.
+    GPUs are counted, as are licences and other generic resources of nodes; shares of GPUs, where each has as many.
 
     Parameters
     ----------
@@ -97,8 +93,9 @@ def machines_of(
     licences = {key: licence.total for key, licence in reading.licences.items() if licence.total > 0}
     chosen = frozenset().union(*(node.partitions for node in nodes)) if partitions is None else frozenset(partitions)
     unlike = len({(node.cores, node.memory_mb) for node in nodes}) > 1, len({node.types for node in nodes}) > 1
-    shards = _shards(nodes)
-    listed = tuple(_described(node, chosen, shards, *((False, False) if early_s is None else unlike)) for node in nodes)
+    shares = tuple((kind, each) for kind in SHARES if (each := _each_gpu(nodes, kind)))
+    said = (False, False) if early_s is None else unlike
+    listed = tuple(_described(node, chosen, dict(shares), *said) for node in nodes)
     site = _site(reading, chosen, reading.at_s if origin_s is None else origin_s, early_s)
     if reading.accounting is not None:
         site = (reading.accounting if early_s is None else _counted(reading.accounting)).then(site)
@@ -108,20 +105,20 @@ def machines_of(
     content = dict(made.content)
     if early_s is not None and reading.accounting is not None and "site" in content:
         content["site"] = {**content["site"], "bound": {"open": True}}
-    if of_nodes := _gres(nodes):
+    if of_nodes := _gres(nodes, dict(shares)):
         content["counted"] = [*content.get("counted", []), *of_nodes]
     if in_use and (drained := [node.name for node in nodes if not node.usable]):
         content["drained"] = compress(drained)
     names, of = _names(content), {node.name: node.together for node in nodes}
     together = tuple(of[name] for name in names) if max(of.values()) > 1 else ()
-    return Machines(_with(content, additions or {}), names, (*made.notes, *notes), together, shards)
+    return Machines(_with(content, additions or {}), names, (*made.notes, *notes), together, shares)
 
 
-def _shards(nodes: Collection[SlurmNode]) -> int:
-    """How many shards each GPU has that has any; 0: none, or unlike numbers, or too many."""
-    found = {divmod(node.gres[SHARD], node.gres.get(GPU, 0) or 1) for node in nodes if node.gres.get(SHARD, 0)}
+def _each_gpu(nodes: Collection[SlurmNode], kind: str) -> int:
+    """How many shares of a kind each GPU has that has any; 0: none, unlike numbers, or so many that one more fits."""
+    found = {divmod(node.gres[kind], node.gres.get(GPU, 0) or 1) for node in nodes if node.gres.get(kind, 0)}
     each, left = found.pop() if len(found) == 1 else (0, 0)
-    return each if not left and each <= MOST_SHARDS else 0
+    return each if each and not left and (each + 1) * (WHOLE // each) > WHOLE else 0
 
 
 def _site(reading: Reading, partitions: Collection[str], origin_s: float, early_s: float | None) -> SaidSite:
@@ -186,22 +183,23 @@ def gres(kind: str) -> str:
     return counter(f"gres_{kind}")
 
 
-def _gres(nodes: Collection[SlurmNode]) -> list[dict[str, Any]]:
-    """Counters of the generic resources of nodes, a table for each amount of each kind."""
+def _gres(nodes: Collection[SlurmNode], shares: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Counters of the generic resources of nodes, a table for each amount of each kind; of MPS that of one GPU."""
     found: dict[tuple[str, int], list[str]] = {}
     for node in nodes:
         for kind, count in node.gres.items():
-            if count and kind not in SHARED | {GPU} and node.cores:
-                found.setdefault((kind, count), []).append(node.name)
+            if count and kind not in {*SHARES, GPU} - ({MPS} & shares.keys()) and node.cores:
+                found.setdefault((kind, shares.get(kind, count)), []).append(node.name)
     return [
         {"name": gres(kind), "amount": count, "per": "node", "nodes": [compress(names)]}
         for (kind, count), names in sorted(found.items())
     ]
 
 
-def _described(node: SlurmNode, partitions: frozenset[str], shards: int, sizes: bool, types: bool) -> DescribedNode:
-    counted = {SHARD} if shards else set()
-    others = {kind: count for kind, count in node.gres.items() if kind in SHARED - counted and count}
+def _described(
+    node: SlurmNode, partitions: frozenset[str], shares: Mapping[str, int], sizes: bool, types: bool
+) -> DescribedNode:
+    others = {kind: count for kind, count in node.gres.items() if kind in {*SHARES} - shares.keys() and count}
     memory = node.memory_mb if node.memory_mb >= LEAST_MB else None
     own = [f"{SIZE}:{node.cores}x{node.memory_mb}"] * sizes + [f"{TYPE}:{kind}" for kind in node.types] * types
     return DescribedNode(

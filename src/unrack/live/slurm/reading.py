@@ -10,8 +10,12 @@ from unrack.live.driver.used import Used
 from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.slurm_text.job_ids import HOLDING, UNUSABLE, WAITING
 
-SHARD = "shard"
-"""Slurm's name for parts of GPUs, of which each GPU has some; a job has those of one GPU of a node."""
+SHARD, MPS = "shard", "mps"
+"""Slurm's names for parts of GPUs, of which each GPU has some; a job has those of one GPU of a node.
+
+Shards may be of any GPU; of one GPU of a node alone jobs have MPS at a time.
+"""
+SHARES = SHARD, MPS
 SILENT = frozenset({"NOT_RESPONDING", "NO_RESPOND", "UNKNOWN"})
 """Words in the state of a node that has not answered, or not yet."""
 ASLEEP = frozenset({"POWERED_DOWN", "POWERING_UP"})
@@ -34,7 +38,9 @@ class SlurmNode:
     partitions: frozenset[str] = frozenset()  # which it is in
     reason: str = ""  # why it is down or draining; ``""``: not said
     features: tuple[str, ...] = ()  # that it has now
-    types: tuple[str, ...] = ()  # of its generic resources, as ``gpu:a100``; ``shard``, where its GPUs have shards
+    types: tuple[
+        str, ...
+    ] = ()  # of its generic resources, as ``gpu:a100``; ``shard`` or ``mps``, where its GPUs have such
     together: int = 1  # how many of its CPUs are given to jobs together: the threads of a core
 
     @property
@@ -128,13 +134,13 @@ class SlurmJob:
     reserved_in
         Of a job that asks for several reservations, that of them in which it is to be; ``""`` of others.
     types
-        Of the generic resources that it asks for, as ``gpu:a100``; ``shard``, if it asks for shards of GPUs.
+        Of the generic resources that it asks for, as ``gpu:a100``; ``shard`` or ``mps``, if it asks for such.
     beyond
         What it asks that no field here tells of, by the words of Slurm: ``("network", "burst buffer")``.
     holds
         What it holds, by node; empty unless it runs.
     gpus
-        Which GPUs of a node it holds, by their numbers there, and how many shards of each; 0: all. Empty: not said.
+        Which GPUs of a node it holds, by their numbers there, and how many shares of each; 0: all. Empty: not said.
     restarts
         How often it was started again.
     nice

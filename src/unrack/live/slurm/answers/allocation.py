@@ -12,7 +12,7 @@ from unrack.slurm_text.job_ids import members
 from unrack.slurm_text.tres import tres
 from unrack.slurm_text.values import listed, number, table, text
 
-_INDEXED = re.compile(r"\b(gpu|shard)(?::[^:(),]+)?:(\d{1,9})\(IDX:([\d,-]+)\)")
+_INDEXED = re.compile(r"\b(gpu|shard|mps)(?::[^:(),]+)?:(\d{1,9})\(IDX:([\d,-]+)\)")
 
 
 def held_nodes(record: Mapping[str, Any]) -> list[str]:
@@ -48,7 +48,7 @@ def holds_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> dict[
 def gpus_of(record: Mapping[str, Any]) -> dict[str, dict[int, int]]:
     """Which GPUs a job holds, as of :attr:`unrack.live.slurm.reading.SlurmJob.gpus`.
 
-    Of shards that lie on several GPUs Slurm does not say how many are on which.
+    Of shares that lie on several GPUs Slurm does not say how many are on which.
 
     Examples
     --------

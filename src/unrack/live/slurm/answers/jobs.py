@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from unrack.live.slurm.answers.allocation import gpus_of, held_nodes, holds_of, spread
-from unrack.live.slurm.reading import SHARD, SlurmJob, SlurmNode
+from unrack.live.slurm.reading import SHARES, SlurmJob, SlurmNode
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.job_ids import HOLDING, JOB_STATES, WAITING, members
 from unrack.slurm_text.tres import gres, licences, tres
@@ -188,7 +188,7 @@ def _types(record: Mapping[str, Any]) -> tuple[str, ...]:
     said = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
     found = [gres(text(record.get(key))) for key in said]
     kinds = [f"{name}:{kind}" for one in found for name, kinds in one.types.items() for kind in kinds]
-    return tuple(dict.fromkeys([*kinds, *(SHARD for one in found if one.gres.get(SHARD, 0))]))
+    return tuple(dict.fromkeys([*kinds, *(share for one in found for share in SHARES if one.gres.get(share, 0))]))
 
 
 def _total(record: Mapping[str, Any], tasks: int) -> dict[str, int]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from unrack.live.slurm.reading import SHARD, SlurmNode
+from unrack.live.slurm.reading import SHARES, SlurmNode
 from unrack.slurm_text.job_ids import node_words
 from unrack.slurm_text.tres import gres, tres
 from unrack.slurm_text.values import listed, number, table, text, words
@@ -76,7 +76,7 @@ def node_of(record: Mapping[str, Any], set_aside_mb: Mapping[str, int]) -> Slurm
         features=tuple(dict.fromkeys(one.strip() for one in features if one.strip())),
         types=(
             *(f"{name}:{kind}" for name, kinds in said.types.items() for kind in kinds),
-            *[SHARD] * (said.gres.get(SHARD, 0) > 0),
+            *(share for share in SHARES if said.gres.get(share, 0)),
         ),
         together=threads if number(record.get("cpus")) == cores * threads else 1,
     )

@@ -113,7 +113,7 @@ def snapshot_of(
     """
     machines = machines_of(reading, additions, partitions=partitions, in_use=True)
     cluster = Cluster.from_dict(machines.content, "cluster")
-    how = JobReading(longest_us, scheduler.memory, lenient=True, together=machines.together, shards=machines.shards)
+    how = JobReading(longest_us, scheduler.memory, lenient=True, together=machines.together, shares=machines.shares)
     counted = reading.accounting is not None and bool(reading.accounting.accounts)
     found = rows_of(reading, cluster, how, partitions=partitions, held_by_admin=held_by_admin, counted=counted)
     notes = [*machines.notes, *scheduler.notes, *found.notes, *_partitions(reading, partitions)]
