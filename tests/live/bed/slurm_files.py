@@ -16,7 +16,7 @@ class Layout:
     """What a test cluster is to be like.
 
     ``partitions`` has names → lists of hosts, ``""``: all; the first is the one for jobs that name none. ``nvme``,
-    ``gpus`` and ``shards`` are of each node.
+    ``gpus``, ``shards`` and ``mps`` are of each node.
     ``scheduler`` is ``builtin`` or ``backfill``. ``hooks`` has keys of slurm.conf (``Prolog``, ``Epilog``,
     ``PrologSlurmctld``, ``EpilogSlurmctld``) → paths of scripts. ``job_submit`` is the text of a job_submit.lua,
     ``""``: none. ``node_words`` are more words on the line of the nodes, ``extra`` more lines for slurm.conf.
@@ -30,6 +30,7 @@ class Layout:
     nvme: int = 4
     gpus: int = 0
     shards: int = 0
+    mps: int = 0
     partitions: Mapping[str, str] = field(default_factory=lambda: {"main": ""})
     licences: Mapping[str, int] = field(default_factory=dict)
     scheduler: str = "builtin"
@@ -61,7 +62,7 @@ def write(folder: Path, layout: Layout, ports: range) -> Path:
 
 
 def _slurm_conf(folder: Path, layout: Layout, ports: range, host: str) -> str:
-    amounts = {"nvme": layout.nvme, "gpu": layout.gpus, "shard": layout.shards}
+    amounts = {"nvme": layout.nvme, "gpu": layout.gpus, "shard": layout.shards, "mps": layout.mps}
     gres = [name for name, count in amounts.items() if count]
     counts = [f"{'gpu:a100' if name == 'gpu' else name}:{amounts[name]}" for name in gres]
     lines = [
@@ -126,8 +127,8 @@ def _gres_conf(layout: Layout, gpus: str) -> str:
         lines.append(f"Name=nvme Count={layout.nvme}")
     if layout.gpus:
         lines.append(f"Name=gpu Type=a100 File={gpus}")
-    if layout.shards:
-        lines.append(f"Name=shard Count={layout.shards}")
+    shares = {"shard": layout.shards, "mps": layout.mps}
+    lines += [f"Name={name} Count={count}" for name, count in shares.items() if count]
     return "\n".join(lines) + "\n"
 
 

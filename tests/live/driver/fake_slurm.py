@@ -198,10 +198,12 @@ class FakeSlurm:
             job.required = order.nodes
             job.partition = order.partition or job.partition
             job.reservation = order.reservation or job.reservation
+            job.features = "" if order.anywhere else job.features
             job.begin_us = -1 if order.at_once else job.begin_us
             job.limit_s = job.limit_s if order.limit_s is None else order.limit_s
         elif isinstance(order, AskAgain):
             job.required, job.partition = order.nodes or job.required, order.partition or job.partition
+            job.features = order.features or job.features
         elif isinstance(order, Release):
             job.priority, job.reason = 100, "BeginTime" if job.begin_us > self.clock.at_us else "None"
         else:

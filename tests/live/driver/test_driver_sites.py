@@ -108,6 +108,33 @@ def test_of_several_partitions_the_first_that_has_room_is_told_to_slurm_and_all_
     assert {world.slurm.jobs[one].state for one in first} == {"COMPLETED"}
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("new_driver", [False, True])
+def test_numbers_of_nodes_with_several_features_are_asked_for_again_where_a_start_failed(
+    policy: str, new_driver: bool
+) -> None:
+    world, asked = Sites(policy), "[fast*2&big*1]"
+    number = world.submit(nodes=3, cores=4, run_s=2, features=asked)
+    world.slurm.stuck.add(number)
+    world.go(4)
+    job = world.slurm.jobs[number]
+    assert (world.phase(number), job.features) == (Phase.RELEASED, "")
+    world.slurm.limit = lambda _: "QOSMaxJobsPerUserLimit"
+    world.slurm.dirty = True
+    if new_driver:
+        world.driver.acting.close()
+        world.driver = world.make()
+    world.go(8)
+    assert (world.phase(number), job.features) == (Phase.ASIDE, asked)
+    world.slurm.limit = lambda _: ""
+    world.slurm.asked.clear()
+    world.slurm.stuck.clear()
+    world.until_done(1000)
+    assert {"n8"} < world.slurm.run_on(number)
+    assert world.slurm.run_on(number) & {"n2", "n7"}
+    world.check()
+
+
 def entries(world: Strict, number: int) -> list[dict[str, Any]]:
     """What the journal ever said of a job."""
     found = [one["entries"].get(str(number)) for one in world.journal.records() if "entries" in one]

@@ -69,7 +69,7 @@ def test_memory_counts_only_where_slurm_counts_it() -> None:
         ({"licences": {"other": 1}}, "licences"),
         ({"features": "a&\x1b[31m"}, "no words"),
         ({"partition": "main," * 300}, "no words"),
-        ({"features": "[fast*1&ib*1]", "nodes_min": 2}, "numbers of nodes with several features"),
+        ({"features": "[fast*1&i b*1]", "nodes_min": 2}, "numbers of nodes with several features"),
         ({"beyond": ("network", "burst\nbuffer")}, "network, burst buffer"),
         ({"cpus": 33, "cpus_per_task": 33}, "33 cores"),
         ({"cpus": 64, "nodes_max": 2, "cpus_per_task": 17}, "do not fit on 2 nodes"),

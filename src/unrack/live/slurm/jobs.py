@@ -20,6 +20,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import Lease
 from unrack.live.driver.contract import Problem
 from unrack.live.slurm.machines import SIZE, TYPE, gres
+from unrack.live.slurm.orders import FEATURES
 from unrack.live.slurm.reading import SHARD, SHARES, NodeShare, SlurmJob
 from unrack.resources.gpus.columns import WHOLE
 from unrack.resources.gpus.fleet import Fleet
@@ -205,8 +206,8 @@ def odd(job: SlurmJob, cluster: Cluster, how: JobReading = STRICT) -> Iterator[s
         yield "its partition, account, QOS, features or reservation are no words"
     if job.required_nodes and not set(job.required_nodes) <= cluster.number_of.keys():
         yield "it asks for nodes by name that are none of these"
-    if {"*", "&"} <= set(job.features) and not job.het:
-        yield "it asks for numbers of nodes with several features, and Slurm starts it on no nodes that are named"
+    if job.counts_features and FEATURES.fullmatch(job.features) is None:
+        yield "it asks for numbers of nodes with several features, in words that Slurm cannot be told again"
     if job.beyond:
         yield f"it asks for {', '.join(said(word) for word in job.beyond[:4])}"
     known = _counters(cluster)

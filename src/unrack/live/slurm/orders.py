@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+FEATURES = re.compile(r"[\w.+@:=&|*,()\[\]-]+")
+"""What a job may say of features, where it is to be told to Slurm again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class Place:
     # its time limit, s, where it was given more while it ran before, which Slurm keeps; ``None``: leave that as it is
     limit_s: int | None = None
     numbered: bool = True  # whether Slurm is told how many nodes that are
+    anywhere: bool = False  # whether Slurm is told that it asks for no features, which it counts on no named nodes
     # in which of those that it asks for, as Slurm's main loop tries nodes that are named in the first alone, and holds
     # the job; it cannot be told of several again. ``""``: it asks for one or none
     reservation: str = ""
@@ -42,6 +47,7 @@ class AskAgain:
     job: JobKey  # which
     nodes: tuple[str, ...] = ()  # by name; empty: leave that as it is
     partition: str = ""  # between commas; ``""``: leave that as it is
+    features: str = ""  # ``""``: leave that as it is
     # of a heterogeneous job: the nodes that each component wants not to have, and its partitions
     parts: tuple[tuple[tuple[str, ...], str], ...] = ()
 

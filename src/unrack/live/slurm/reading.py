@@ -205,6 +205,11 @@ class SlurmJob:
     nice: int = 0
 
     @property
+    def counts_features(self) -> bool:
+        """True if it asks for numbers of nodes with several features: Slurm starts it on no nodes that are named."""
+        return {"*", "&"} <= set(self.features) and not self.het
+
+    @property
     def every(self) -> tuple[SlurmJob, ...]:
         """Its components; of a job by itself: itself."""
         return self.components or (self,)

@@ -35,6 +35,7 @@ class Placing(NamedTuple):
     pinned: bool = False  # whether Slurm has our place in it, perhaps, and not what its user asked for
     parts: tuple[PlacedComponent, ...] = ()  # of a heterogeneous job: its components
     reservation: str = ""  # in which of the reservations that it asks for, if several
+    features: str = ""  # those that it asks for, if Slurm, which does not count them on named nodes, is told of none
     # when the controller began that was seen to have what its user asks for again, s since 1970; 0: none was
     booted_s: int = 0
     # whether it asks for more tasks than cores: told how many nodes it has, Slurm counts a core for each task
@@ -56,7 +57,7 @@ def placing_of(record: Mapping[str, Any]) -> Placing:
 
 def asks_by_name(own: Placing) -> bool:
     """True if its user asked for something that Slurm has to be told again after a start that failed."""
-    return bool(own.wanted or own.partition or own.parts)
+    return bool(own.wanted or own.partition or own.parts or own.features)
 
 
 def may_be_forgotten(own: Placing) -> bool:
@@ -73,7 +74,7 @@ def as_asked(entry: Entry, job: SlurmJob) -> SlurmJob:
         job = replace(job, nodes_min=own.nodes_min or job.nodes_min, nodes_max=own.nodes_max)
     narrowed = own.pinned and own.partition and job.partition == own.inside
     if placed or (own.pinned and not job.required_nodes and (narrowed or not own.partition)):
-        job = replace(job, required_nodes=own.wanted)
+        job = replace(job, required_nodes=own.wanted, features=job.features or own.features)
     if own.pinned and job.components and len(own.parts) == len(job.components):
         return replace(job, components=tuple(map(_part_as_asked, job.components, own.parts)))
     return replace(job, partition=own.partition) if narrowed else job
@@ -82,8 +83,9 @@ def as_asked(entry: Entry, job: SlurmJob) -> SlurmJob:
 def is_as_asked(entry: Entry, job: SlurmJob) -> bool:
     """True if Slurm has in a job what its user asked for by name, and not what the driver has put into it."""
 
-    def by_name(job: SlurmJob) -> list[tuple[list[str], list[str], str]]:
-        return [(sorted(one.required_nodes), sorted(one.excluded_nodes), one.partition) for one in job.every]
+    def by_name(job: SlurmJob) -> list[tuple[list[str], list[str], str, str]]:
+        names = ((sorted(one.required_nodes), sorted(one.excluded_nodes)) for one in job.every)
+        return [(*one, part.partition, part.features) for one, part in zip(names, job.every, strict=True)]
 
     return by_name(as_asked(entry, job)) == by_name(job)
 
@@ -110,7 +112,8 @@ def noted(entry: Entry, job: SlurmJob) -> Placing:
     asked = ((one.required_nodes, one.excluded_nodes, _several(one.partition)) for one in job.components)
     parts = tuple(PlacedComponent(*one) for one in asked)
     own = own._replace(reservation=job.reserved_in, parts=parts)
-    return own._replace(wanted=job.required_nodes, partition=_several(job.partition))
+    features = job.features if job.counts_features else ""
+    return own._replace(wanted=job.required_nodes, partition=_several(job.partition), features=features)
 
 
 def placed(entry: Entry, lease: Lease | None, names: Names) -> Placing:

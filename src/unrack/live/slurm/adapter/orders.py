@@ -58,7 +58,8 @@ def _first(order: Order) -> words.Order:
         again = entry.said.restarts > 0
         limit_s = entry.known.before_s if again else None
         numbered = not asked.crowded
-        return Place(job, tuple(entry.nodes), again, inside, _parts(entry), limit_s, numbered, asked.reservation)
+        named = bool(asked.features), asked.reservation
+        return Place(job, tuple(entry.nodes), again, inside, _parts(entry), limit_s, numbered, *named)
     if order.act == Act.STOP:
         return RequeueHeld(job)
     if order.act == Act.MORE:
@@ -76,7 +77,8 @@ def _then(order: words.Order, entry: Entry) -> list[words.Order]:
     if not isinstance(order, HoldBack) or not asks_by_name(asked):
         return []
     parts = tuple((part.excluded, part.partition) for part in asked.parts)
-    return [AskAgain(order.job, *(((), "") if parts else (asked.wanted, asked.partition)), parts)]
+    named = ((), "", "") if parts else (asked.wanted, asked.partition, asked.features)
+    return [AskAgain(order.job, *named, parts)]
 
 
 def _told(order: Order, answer: words.OrderAnswer) -> Acknowledgement:

@@ -21,6 +21,7 @@ BASE = frozenset(
 NO_SPEC = 0x7FFE
 """What 24.05 and later write for specialised threads that were not asked for."""
 _WHOLE = re.compile(r"-?[0-9]{1,10}")
+_COUNTS = re.compile(r"\*([0-9]{1,6})\b")
 NOT_GRES = frozenset({"cpu", "mem", "node", "billing", "energy", "pages", "vmem"})
 THREADS = 0x8000
 """In the number of specialised cores, that it is of threads."""
@@ -73,7 +74,8 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
     # of one that waits, node_count is a guess: of ``-n 1 -c 4`` two nodes, where one was asked for
     wanted = tres(text(record.get("tres_req_str"))).nodes if waits else None
     nodes_min, nodes_max = max(wanted or number(record.get("node_count"), 1), 1), number(record.get("max_nodes"))
-    nodes_min = min(nodes_min, nodes_max or nodes_min)
+    features = text(record.get("features"))
+    nodes_min = max(min(nodes_min, nodes_max or nodes_min), _counted_nodes(features))
     cpus = max(number(record.get("cpus"), 1), 1)
     if waits:  # it is said of each node; of a job that was placed, in all; of ``-N 2-4`` one CPU, which are two
         cpus = max(cpus, nodes_min * small(record.get("minimum_cpus_per_node"), 1))
@@ -132,7 +134,7 @@ def job_of(record: Mapping[str, Any], nodes: Mapping[str, SlurmNode]) -> SlurmJo
         threads_per_core=small(record.get("threads_per_core")),
         contiguous=bool(record.get("contiguous")),
         crowded=crowded,
-        features=text(record.get("features")),
+        features=features,
         reservation=text(record.get("resv_name")),
         types=_types(record),
         beyond=beyond,
@@ -195,7 +197,15 @@ def _total(record: Mapping[str, Any], tasks: int) -> dict[str, int]:
     total = _gres(record.get("tres_per_job"))
     for name, count in _gres(record.get("tres_per_task")).items():
         total[name] = total.get(name, 0) + tasks * count
+    per_gpu = small(record.get("tasks_per_tres"))
+    if per_gpu and not any(record.get(f"tres_per_{each}") for each in ("job", "node", "task", "socket")):
+        total["gpu"] = -(-tasks // per_gpu)
     return total
+
+
+def _counted_nodes(features: str) -> int:
+    """How many nodes a job has at least by the numbers of its features, as in ``[a*2&b*1]``."""
+    return 0 if "|" in features else sum(map(int, _COUNTS.findall(features)))
 
 
 def _names(value: Any) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from unrack.errors import InputError
-from unrack.live.slurm.orders import AskAgain, HoldBack, JobKey, Lengthen, Order, Place, Release
+from unrack.live.slurm.orders import FEATURES, AskAgain, HoldBack, JobKey, Lengthen, Order, Place, Release
 from unrack.slurm_text.hostlists import compress
 
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
@@ -57,10 +57,10 @@ def words_of(order: Order) -> list[str]:
             raise InputError(f"the place of job {job}", "no nodes", "at least one")
         number = [f"NumNodes={len(order.nodes)}-{len(order.nodes)}"] * order.numbered
         inside = _inside(order.job, order.partition, order.reservation)
-        return [*_update(job, order.nodes), *number, *inside, *_again(order)]
+        return [*_update(job, order.nodes), *number, *inside, *["Features="] * order.anywhere, *_again(order)]
     if isinstance(order, AskAgain):
         nodes = _update(job, order.nodes) if order.nodes else ["update", f"JobId={job}"]
-        return [*nodes, *_inside(order.job, order.partition)]
+        return [*nodes, *_inside(order.job, order.partition, features=order.features)]
     if isinstance(order, Release):
         return ["release", job]
     if isinstance(order, Lengthen):
@@ -126,12 +126,14 @@ def _again(order: Place) -> list[str]:
     return [*(["StartTime=now"] if order.at_once else []), *limit]
 
 
-def _inside(job: JobKey, partition: str, reservation: str = "") -> list[str]:
-    named = {key: names for key, names in (("Partition", partition), ("ReservationName", reservation)) if names}
-    for names in named.values():
-        if _PARTITIONS.fullmatch(names) is None:
-            raise InputError(f"the place of job {job}", repr(names)[:80], "names of partitions or of a reservation")
-    return [f"{key}={names}" for key, names in named.items()]
+def _inside(job: JobKey, partition: str, reservation: str = "", features: str = "") -> list[str]:
+    named = {"Partition": partition, "ReservationName": reservation, "Features": features}
+    for key, names in named.items():
+        if names and (FEATURES if key == "Features" else _PARTITIONS).fullmatch(names) is None:
+            raise InputError(
+                f"the place of job {job}", repr(names)[:80], "names of partitions, features or a reservation"
+            )
+    return [f"{key}={names}" for key, names in named.items() if names]
 
 
 def _job(key: JobKey) -> str:

@@ -51,6 +51,7 @@ from unrack.live.slurm.commands.listing import (
     rows,
     separator,
 )
+from unrack.live.slurm.commands.per_gpu import TasksPerGpu
 from unrack.live.slurm.commands.run import Done, clean_environment, find_command, printed, run_all
 from unrack.live.slurm.orders import AskAgain, Order, OrderAnswer, Place
 from unrack.live.slurm.reading import Reading
@@ -101,6 +102,7 @@ class CommandClient:
         self._used: Used | None = None
         self._whole_cores = True
         self._asked_s, self._unknown = -ACCOUNTING_S, ""
+        self._per_gpu = TasksPerGpu(self._show)
 
     def changed(self) -> bool:
         """Whether anything may have changed since the last :meth:`read`, by short listings of all that matters."""
@@ -133,6 +135,8 @@ class CommandClient:
         try:
             answer = _listing(_parsed(done[0], "squeue --json"), "jobs", wanted=bool(spare["jobs"]))
             _fill(answer, spare)
+            if old and any(node.gres.get("gpu", 0) for node in nodes):
+                self._per_gpu.tell(answer)
             jobs, bad_jobs = jobs_of(answer, nodes)
         except ValueError as error:
             jobs, bad_jobs = jobs_of(spare, nodes)
@@ -151,6 +155,10 @@ class CommandClient:
         """When the controller was started that answers now, s since 1970; 0: it does not say that."""
         match = re.search(r"^BOOT_TIME\s*=\s*(\d{1,18})\s*$", printed(self._config(), "scontrol"), re.MULTILINE)
         return int(match[1]) if match else 0
+
+    def _show(self, *what: str) -> str:
+        command = [self._scontrol, "--all", "-o", "show", *what]
+        return printed(run_all([command], self._environment, self._timeout_s)[0], "scontrol")
 
     def _config(self) -> Done:
         return run_all([[self._scontrol, "show", "config"]], self._environment, self._timeout_s)[0]
