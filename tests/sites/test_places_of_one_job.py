@@ -22,7 +22,7 @@ POLICIES = (
 )  # fmt: skip
 FEATURES = {"x": ["x"], "y": ["y"], "x&y": ["xy"], "[x|y]": ["x", "y"]}
 """Features, and the ways to have nodes: each node of one has all of its letters."""
-COUNTED = {"x*2": {"x": 2}, "[x*1&y*1]": {"x": 1, "y": 1}}
+COUNTED = {"x*2": {"x": 2}, "[x*1&y*1]": {"x": 1, "y": 1}, "[(x&y)*1&x*2]": {"xy": 1, "x": 2}}
 """Features of so many nodes."""
 
 
@@ -55,7 +55,8 @@ class Alone(NamedTuple):
                 there = [node for node in own if self.fit[node] and all(node in of[letter] for letter in letters)]
                 for some in (one for k in range(1, nodes + 1) for one in combinations(there, k)):
                     counted = COUNTED.get(self.constraint, {}).items()
-                    enough = all(len(of[letter] & {*some}) >= count for letter, count in counted)
+                    has = {of_all: sum(all(one in of[x] for x in of_all) for one in some) for of_all, _ in counted}
+                    enough = all(has[of_all] >= count for of_all, count in counted)
                     if enough and sum(self.fit[node] for node in some) >= self.tasks:
                         return True
         return False

@@ -20,13 +20,14 @@ KINDS: list[dict[str, Any]] = [
     {"gpus": 2, "ntasks_per_gpu": 2}, {"nodes": 2, "constraint": "[a*1&b*1]"}, {"ntasks": 6, "constraint": "[a*2&b*1]"},
     {"nodes": 3, "constraint": "[a*2&b*1]"}, {"ntasks": 2, "constraint": "a*2"}, {"ntasks": 1, "ntasks_per_gpu": 1},
     {"nodes": 2, "ntasks": 4, "ntasks_per_gpu": 2}, {"ntasks": 3, "constraint": "[a*1&b*2]", "gres": "mps:20"},
+    {"bb": "capacity=1G"}, {"nodes": 3, "constraint": "[(a&c)*1&b*2]"},
 ]  # fmt: skip
 
 
 def test_what_asks_for_parts_of_gpus_or_for_nodes_of_several_kinds_runs_as_planned(
     new_bed: Callable[..., Bed], tmp_path: Path
 ) -> None:
-    bed = new_bed(nodes=4, scheduler="backfill", remember_s=3000, gpus=2, mps=200, features=("a", "a", "b", "b"))
+    bed = new_bed(nodes=4, scheduler="backfill", remember_s=3000, gpus=2, mps=200, features=("a", "a,c", "b,c", "b"))
     driven = Driven(bed, tmp_path, "easy", start_timeout="60 s")
     draw = random.Random(5)
     mixed = [draw.choice(KINDS) for _ in range(14)]

@@ -1,8 +1,8 @@
-"""What jobs say of the features of their nodes: ``a&b``, ``a|b``, ``(a|b)&c``, ``[a|b]``, ``[a*2&b*4]``.
+"""What jobs say of the features of their nodes: ``a&b``, ``a|b``, ``(a|b)&c``, ``[a|b]``, ``[(a&c)*2&b*4]``.
 
-``&`` binds closer than ``|``. In square brackets, ``|`` parts: all nodes of a job have the same of them. A feature with
-a number, ``a*2``, is wanted of at least so many nodes; of others that say nothing else, any will do. ``contiguous*4``
-is no feature: four nodes side by side, by their numbers.
+``&`` binds closer than ``|``. In square brackets, ``|`` parts: all nodes of a job have the same of them. A feature or
+round brackets with a number, ``a*2``, are wanted of at least so many nodes; of others that say nothing else, any will
+do. ``contiguous*4`` is no feature: four nodes side by side, by their numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.resources.contract import Nodes
 from unrack.slurm_text.hostlists import expand
 
-_TOKEN = re.compile(r"\s*(?:([()\[\]&|,])|([^()\[\]&|,*\s]+)(?:\*(\d{1,9}))?)")
+_TOKEN = re.compile(r"\s*(?:([()\[\]&|,])|([^()\[\]&|,*\s]+))(?:(?<![(\[\]&|,])\*(\d{1,9}))?")
 CONTIGUOUS = "contiguous"
 MOST_WAYS = 64
 """In how many ways a job may have nodes; of more runs of nodes, as many that lie as far apart as others."""
@@ -92,7 +92,10 @@ class _Parser:
             self.depth -= 1
             if not self.next(")" if opened == "(" else "]"):
                 raise ValueError(_WANT)
-            return ways
+            number = self.tokens[self.at - 1][2]
+            if number and (len(ways) > 1 or ways[0].counts):
+                raise ValueError("numbers of brackets in which there are others, or '|'")
+            return self.counted(int(number), ways[0].nodes) if number else ways
         if self.at >= len(self.tokens) or not self.tokens[self.at][1]:
             raise ValueError(_WANT)
         _, name, number = self.tokens[self.at]
@@ -101,7 +104,10 @@ class _Parser:
         if nodes is None and name == CONTIGUOUS:
             return _runs(self.total, int(number or 1))
         nodes = np.zeros(self.total, np.bool_) if nodes is None else nodes
-        return [Way(np.ones(self.total, np.bool_), ((int(number), nodes),))] if number else [Way(nodes)]
+        return self.counted(int(number), nodes) if number else [Way(nodes)]
+
+    def counted(self, number: int, nodes: Bools) -> list[Way]:
+        return [Way(np.ones(self.total, np.bool_), ((number, nodes),))]
 
 
 def _runs(total: int, length: int) -> list[Way]:

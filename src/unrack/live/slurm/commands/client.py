@@ -100,7 +100,7 @@ class CommandClient:
         self._nodes: tuple[str, ...] = ()
         self._accounting: SaidSite | None = None
         self._used: Used | None = None
-        self._whole_cores = True
+        self._whole_cores = self._buffers = True
         self._asked_s, self._unknown = -ACCOUNTING_S, ""
         self._per_gpu = TasksPerGpu(self._show)
 
@@ -134,7 +134,7 @@ class CommandClient:
         spare = as_records(_rows(listed, JOB_FIELDS, self._between))
         try:
             answer = _listing(_parsed(done[0], "squeue --json"), "jobs", wanted=bool(spare["jobs"]))
-            _fill(answer, spare)
+            _fill(answer, spare, self._buffers)
             if old and any(node.gres.get("gpu", 0) for node in nodes):
                 self._per_gpu.tell(answer)
             jobs, bad_jobs = jobs_of(answer, nodes)
@@ -171,7 +171,7 @@ class CommandClient:
         shown = self._config()
         try:
             scheduler = scheduler_of(printed(shown, "scontrol"))
-            self._whole_cores = scheduler.whole_cores
+            self._whole_cores, self._buffers = scheduler.whole_cores, scheduler.buffers
             self._accounting = read_accounting(scheduler, timeout_s, self._environment)
             self._used = read_used(scheduler, timeout_s, self._environment)
         except (UnreachableError, InputError) as error:
@@ -307,11 +307,16 @@ def _error_in(answer: Mapping[str, Any]) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in (said or "an error")[:200])
 
 
-def _fill(answer: dict[str, Any], spare: Mapping[str, list[dict[str, Any]]]) -> None:
-    """Give jobs what their version's JSON leaves out: 22.05 never says how many CPUs a task has."""
+def _fill(answer: dict[str, Any], spare: Mapping[str, list[dict[str, Any]]], buffers: bool) -> None:
+    """Give jobs what their version's JSON leaves out: 22.05 never says how many CPUs a task has.
+
+    Burst buffers that jobs ask for say nothing where there are none.
+    """
     known = {row["job_id"]: row for row in spare["jobs"]}
     jobs = answer.get("jobs")
     for job in jobs if isinstance(jobs, list) else ():
+        if isinstance(job, dict) and not buffers:
+            job["burst_buffer"] = ""
         if isinstance(job, dict) and job.get("cpus_per_task") is None:
             row = known.get(str(job.get("job_id")))
             if row is not None:
