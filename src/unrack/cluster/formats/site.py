@@ -219,9 +219,12 @@ def _reservations(
         if not enough(dict(cores.items())):
             cores = {}
             lose(lost, "Reservations of more cores of a node than it has keep the whole nodes here", name)
-        if not enough(amounts_of(file)):
-            seats = ", ".join(f"{count} {seat}" for seat, count in one.pop("licences").items())
-            lose(lost, "Licences of reservations of which there are too few are not kept", name, seats)
+        if short := [what for what, count in amounts_of(file).items() if not enough({what: count})]:
+            seats = one.pop("licences")
+            few = ", ".join(f"{count} {seat}" for seat, count in seats.items() if COUNTED + seat in short)
+            lose(lost, "Licences of reservations of which there are too few are not kept", name, few)
+            rest = {seat: count for seat, count in seats.items() if COUNTED + seat not in short}
+            one |= {"licences": rest} if rest else {}
         keeping.append(file)
         if inside:
             by_count = {count: [i for i in cores if cores[i] == count] for count in cores.values()}
