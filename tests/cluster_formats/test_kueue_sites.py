@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from tries import some
 
 import unrack
 from unrack.cluster.formats.described import converted, together
@@ -21,8 +23,19 @@ CPU, MEMORY, GPU = "cpu", "memory", "nvidia.com/gpu"
 GIB = 2**30
 Amounts = dict[str, int]
 """Resource → cores, GiB or GPUs."""
+Use = dict[tuple[str, str, str], int]
+"""By queue, flavour and resource."""
 Quotas = dict[str, dict[str, tuple[int, int | None, int | None]]]
 """Flavour → resource → nominal quota, borrowing limit, lending limit."""
+
+
+SHAPES: list[list[tuple[list[str], list[str]]]] = [
+    [(["a", "b"], [CPU, MEMORY, GPU])],
+    [(["default"], [CPU, MEMORY]), (["a", "b"], [GPU])],
+    [(["a", "b"], [CPU, MEMORY]), (["x", "y"], [GPU])],
+    [(["x", "y"], [GPU]), (["default"], [CPU]), (["a", "b"], [MEMORY])],
+]
+"""The resource groups of a queue: flavours, and what is covered."""
 
 
 class KueueSite:
@@ -30,33 +43,31 @@ class KueueSite:
 
     def __init__(self, seed: int, rule: str = "Never") -> None:
         self.draw = draw = np.random.default_rng(seed)
-        self.grouped = bool(seed % 2)  # GPUs are a group of their own, beside cores of any nodes
+        self.shape = seed % 5  # 4: each queue has its own
         self.rule = rule
-        self.nodes = [self._node(f"{pool}{number}", pool) for pool in "ab" for number in range(8)]
-        labels = {"default": {}, "a": {"pool": "a"}, "b": {"pool": "b"}}
+        self.nodes = [self._node(f"{pool}{maker}{number}", pool, maker) for pool in "ab" for maker in "xy"
+                      for number in range(6)]  # fmt: skip
+        labels = {"default": {}, **{name: {"pool": name} for name in "ab"}, **{name: {"maker": name} for name in "xy"}}
         self.flavours = [self._object("ResourceFlavor", name, {"nodeLabels": own}) for name, own in labels.items()]
-        parents = {"top": "", "left": "top", "right": "top"}
-        self.cohorts = [self._object("Cohort", name, {"parentName": of} if of else {}) for name, of in parents.items()]
-        self.root = {"": "", "lone": "lone", "top": "top", "left": "top", "right": "top"}
+        self.parent = {"top": "", "left": "top", "right": "top", "deep": "left"}
         self.groups: dict[str, list[Quotas]] = {}
-        self.cohort_of: dict[str, str] = {}
         self.open: dict[str, bool] = {}
+        self.cohorts = [self._cohort(name) for name in list(self.parent)]
         self.queues = [self._queue(name) for name in "pqrst"[: int(draw.integers(2, 6))]]
-        self.pool("top-pool", "top")
         self.local = [
             {**self._object("LocalQueue", "main", {"clusterQueue": name}), "metadata": {
-                "name": "main", "namespace": f"team-{name}"}} for name in self.groups
+                "name": "main", "namespace": f"team-{name}"}} for name in self.open
         ]  # fmt: skip
-        self.local = self.local[: len(self.queues)]
 
     def _object(self, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
         version = str(self.draw.choice(["v1beta1", "v1beta2"]))
         return {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
-    def _node(self, name: str, pool: str) -> dict[str, Any]:
+    def _node(self, name: str, pool: str, maker: str) -> dict[str, Any]:
         held = {"cpu": "64", "memory": "256Gi", GPU: "16", "ephemeral-storage": "1Ti"}
         ready = [{"type": "Ready", "status": "True"}]
-        return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"pool": pool}},
+        labels = {"pool": pool, "maker": maker}
+        return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
                 "status": {"allocatable": held, "conditions": ready}}  # fmt: skip
 
     def _written(self, amount: int, resource: str) -> Any:
@@ -77,14 +88,15 @@ class KueueSite:
         return nominal, borrow, lend
 
     def _drawn(self, cohort: str, gpus: bool) -> list[Quotas]:
-        some = {CPU: 16, MEMORY: 40}
-        flavours = self.draw.permutation(["a", "b"])[: int(self.draw.integers(1, 3))].tolist()
-        groups = [(["default"], some), (flavours, {GPU: 8})] if self.grouped else [(flavours, {**some, GPU: 8})]
-        return [
-            {name: {what: self._quota(cohort, most) for what, most in amounts.items() if what != GPU or gpus}
-             for name in names}
-            for names, amounts in (groups if gpus else groups[:1])
-        ]  # fmt: skip
+        most, draw = {CPU: 16, MEMORY: 40, GPU: 8}, self.draw
+        groups: list[Quotas] = []
+        for every, covered in SHAPES[self.shape if self.shape < 4 else int(draw.integers(0, 4))]:
+            flavours = draw.permutation(every)[: int(draw.integers(1, 3))].tolist()
+            some = [what for what in covered if gpus or what != GPU]
+            groups += [{name: {what: self._quota(cohort, most[what]) for what in some} for name in flavours}] * bool(
+                some
+            )
+        return groups
 
     def _resource_groups(self, groups: Any) -> list[dict[str, Any]]:
         keys = ("nominalQuota", "borrowingLimit", "lendingLimit")
@@ -98,9 +110,17 @@ class KueueSite:
             for group in groups
         ]  # fmt: skip
 
+    def _cohort(self, name: str) -> dict[str, Any]:
+        """One that is in another, and has quotas of its own that it lends, or neither."""
+        above = self.parent[name]
+        self.groups[name] = self._drawn(above, True) if self.draw.random() < 0.4 else []
+        spec = {"parentName": above} if above else {}
+        groups = self._resource_groups(self.groups[name])
+        return self._object("Cohort", name, spec | ({"resourceGroups": groups} if groups else {}))
+
     def _queue(self, name: str) -> dict[str, Any]:
-        cohort = str(self.draw.choice(["", "lone", "left", "right", "top", "top"]))
-        self.cohort_of[name] = cohort
+        cohort = str(self.draw.choice(["", "lone", "left", "right", "top", "deep", "deep"]))
+        self.parent[name] = cohort
         self.groups[name] = self._drawn(cohort, bool(self.draw.random() < 0.8) or name == "p")
         self.open[name] = bool(self.draw.random() < 0.9)
         made = self._object("ClusterQueue", name, {})
@@ -115,26 +135,16 @@ class KueueSite:
         }  # fmt: skip
         return made | ({"spec": made["spec"] | {cohort_key: cohort}} if cohort else {})
 
-    def pool(self, name: str, cohort: str) -> None:
-        """The highest cohort has quotas of its own, which it lends."""
-        if self.draw.random() < 0.5:
-            groups: list[Quotas] = [
-                {flavour: {what: (three[0], None, None) for what, three in own.items()} for flavour, own in one.items()}
-                for one in self._drawn(cohort, True)
-            ]
-            self.cohorts[0]["spec"]["resourceGroups"] = self._resource_groups(groups)
-            self.groups[name], self.cohort_of[name], self.open[name] = groups, cohort, False
-
     def documents(self) -> list[dict[str, Any]]:
         """All of it, in one list, in one for each kind, or each object by itself."""
         every = [self.nodes, self.flavours, self.cohorts, self.queues, self.local]
-        for some in every:
-            self.draw.shuffle(some)
+        for own in every:
+            self.draw.shuffle(own)
         way = self.draw.integers(3)
         if way == 0:
-            return [one for some in every for one in some]
-        lists = [[one for some in every for one in some]] if way == 1 else every
-        return [{"apiVersion": "v1", "kind": "List", "items": some} for some in lists]
+            return [one for own in every for one in own]
+        lists = [[one for own in every for one in own]] if way == 1 else every
+        return [{"apiVersion": "v1", "kind": "List", "items": own} for own in lists]
 
     def cluster(self) -> Cluster:
         """As unrack converts it."""
@@ -142,28 +152,36 @@ class KueueSite:
                  enumerate(self.documents())]  # fmt: skip
         return Cluster.from_dict(converted(together([one for one in found if one is not None])).content)
 
-    def room(self, use: dict[tuple[str, str, str], int], queue: str, flavour: str, what: str, more: int) -> bool:
-        """Whether a queue may use so much more; ``use``: by queue, flavour and resource."""
-        group = next((one for one in self.groups[queue] if what in one.get(flavour, {})), None)
-        if group is None:
-            return not more
-        nominal, borrow, _ = group[flavour][what]
-        mine = use.get((queue, flavour, what), 0) + more
-        root = self.root[self.cohort_of[queue]]
-        if not root:
-            return mine <= nominal
-        if borrow is not None and mine > nominal + borrow:
-            return False
-        lent = beyond = 0
-        for other, groups in self.groups.items():
-            three = next((one[flavour][what] for one in groups if what in one.get(flavour, {})), None)
-            if three is not None and self.root[self.cohort_of[other]] == root:
-                lends = three[0] if three[2] is None else three[2]
-                held = mine if other == queue else use.get((other, flavour, what), 0)
-                lent, beyond = lent + lends, beyond + max(0, held - (three[0] - lends))
-        return beyond <= lent
+    def quota(self, name: str, flavour: str, what: str) -> tuple[int, int | None, int | None] | None:
+        """What a queue or cohort itself has of a resource."""
+        return next((one[flavour][what] for one in self.groups.get(name, []) if what in one.get(flavour, {})), None)
 
-    def assigned(self, use: dict[tuple[str, str, str], int], queue: str, asks: Amounts) -> dict[str, str] | None:
+    def level(self, use: Use, name: str, flavour: str, what: str) -> tuple[int, int, int, int]:
+        """Of a queue or cohort: what it has, what it keeps of that, what is used, the most that it may use."""
+        has, borrow, lend = self.quota(name, flavour, what) or (0, None, None)
+        used = use.get((name, flavour, what), 0)
+        for child in [child for child, parent in self.parent.items() if parent == name]:
+            its, kept, held, _ = self.level(use, child, flavour, what)
+            has, used = has + its - kept, used + max(0, held - kept)
+        inside = bool(self.parent.get(name))
+        most = 10**9 if inside and borrow is None else has + (borrow or 0) if inside else has
+        return has, 0 if lend is None or not inside else max(0, has - lend), used, most
+
+    def free(self, use: Use, name: str, flavour: str, what: str) -> int:
+        """How much more it may use."""
+        has, kept, used, most = self.level(use, name, flavour, what)
+        above = self.parent.get(name)
+        if not above:
+            return has - used
+        return max(0, kept - used) + min(self.free(use, above, flavour, what), most - max(used, kept))
+
+    def room(self, use: Use, queue: str, flavour: str, what: str, more: int) -> bool:
+        """Whether a queue may use so much more; ``use``: by queue, flavour and resource."""
+        if self.quota(queue, flavour, what) is None:
+            return not more
+        return more <= self.free(use, queue, flavour, what)
+
+    def assigned(self, use: Use, queue: str, asks: Amounts) -> dict[str, str] | None:
         """Resource → flavour: the first that has room for all that a job asks of a group; ``None``: there is none."""
         found: dict[str, str] = {}
         for group in self.groups[queue]:
@@ -179,7 +197,7 @@ class Load:
     """Jobs of one task, submitted one by one."""
 
     def __init__(self, site: KueueSite, count: int = 60) -> None:
-        draw, names = site.draw, [name for name in site.groups if name != "top-pool"]
+        draw, names = site.draw, list(site.open)
         self.submit = np.cumsum(draw.integers(1, 40, count)).tolist()
         self.run = draw.integers(20, 300, count).tolist()
         self.queue = [str(name) for name in draw.choice(names, count)]
@@ -205,7 +223,7 @@ def greedy(site: KueueSite, load: Load) -> dict[int, int]:
     """Job → start: first come, first served, but for those that lack quota; there is always room on nodes."""
     start: dict[int, int] = {}
     running: dict[int, tuple[int, dict[str, str]]] = {}
-    use: dict[tuple[str, str, str], int] = {}
+    use: Use = {}
     waiting, coming = list[int](), 0
     while coming < len(load.submit) or running:
         ends = [end for end, _ in running.values()]
@@ -227,7 +245,7 @@ def greedy(site: KueueSite, load: Load) -> dict[int, int]:
     return start
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(some(60)))
 def test_quotas_of_kueue_admit_what_its_objects_say(seed: int) -> None:
     site = KueueSite(seed)
     load = Load(site)
@@ -237,38 +255,52 @@ def test_quotas_of_kueue_admit_what_its_objects_say(seed: int) -> None:
     assert starts == greedy(site, load)
 
 
-def within(site: KueueSite, use: dict[tuple[str, str, str], int], queue: str, asks: Amounts) -> bool:
-    """Whether a job leaves its queue within what it has without borrowing, in some flavour of each group."""
-    wanted = {what: amount for what, amount in asks.items() if amount}
-    groups = [{what: amount for what, amount in wanted.items() if what in next(iter(one.values()))}
-              for one in site.groups[queue]]  # fmt: skip
-    return wanted.keys() == {what for own in groups for what in own} and all(
-        any(all(use.get((queue, name, what), 0) + amount <= three[what][0] for what, amount in own.items())
-            for name, three in group.items())
-        for group, own in zip(site.groups[queue], groups, strict=True)
-    )  # fmt: skip
+def returned(site: KueueSite, use: Use, queue: str, asks: Amounts) -> bool:
+    """Whether a job leaves its queue, or a cohort above it but the highest, within what that has, in some flavours."""
+    ways = [
+        [(name, {what: asks[what] for what in three if asks[what]}) for name, three in group.items()]
+        for group in site.groups[queue] if any(asks[what] for what in next(iter(group.values())))
+    ]  # fmt: skip
+    covered = {what for group in site.groups[queue] for three in group.values() for what in three}
+    if any(amount and what not in covered for what, amount in asks.items()):
+        return False
+    for way in itertools.product(*ways):
+        more = [(name, what, amount) for name, own in way for what, amount in own.items()]
+        then = {**use, **{(queue, name, what): use.get((queue, name, what), 0) + amount for name, what, amount in more}}
+        at = queue
+        while True:
+            levels = [site.level(then, at, name, what) for name, what, _ in more]
+            if all(used <= has for has, _, used, _ in levels) and (site.parent.get(at) or at == queue):
+                return True
+            if any(used > most for *_, used, most in levels) or not site.parent.get(at):
+                break
+            at = site.parent[at]
+    return False
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(some(60)))
 def test_what_is_lent_comes_back_at_once_and_no_more_than_may_be_is_held(seed: int) -> None:
     site = KueueSite(seed, "Any")
     load, cluster = Load(site), site.cluster()
-    rows = unrack.simulate(cluster, load.workload, "fcfs").placements.select("job", "start_s", "end_s", "first_node")
-    pool = [name[0] for name in cluster.names]
-    spans = [
-        (int(job) - 1, start, end, {what: "default" if site.grouped and what != GPU else pool[node]
-                                    for what, amount in load.asks[int(job) - 1].items() if amount})
-        for job, start, end, node in rows.iter_rows()
-    ]  # fmt: skip
-    over = {job: max(end for other, _, end, _ in spans if other == job) for job, *_ in spans}
-    for now in sorted({time for _, start, end, _ in spans for time in (start, end)}):
-        use: dict[tuple[str, str, str], int] = {}
-        running = {job: found for job, start, end, found in spans if start <= now < end}
-        for job, found in running.items():
-            for what, flavour in found.items():
-                key = load.queue[job], flavour, what
-                use[key] = use.get(key, 0) + load.asks[job][what]
-        assert all(site.room(use, queue, flavour, what, 0) for queue, flavour, what in use)
+    result = unrack.simulate(cluster, load.workload, "fcfs")
+    claims = result.tables["claims"].filter(pl.col("place").str.contains(" of queue "))
+    kinds = {"cores": CPU, "memory": MEMORY, "gpus.count": GPU}
+    spans = dict[tuple[int, float, float], Use]()
+    for job, start, end, place, quantity in claims.select("job", "start_s", "end_s", "place", "quantity").iter_rows():
+        queue, flavour = place.partition(" of queue ")[2].split(", flavour ")
+        what = kinds[quantity]
+        spans.setdefault((int(job) - 1, start, end), {})[queue, flavour, what] = load.asks[int(job) - 1][what]
+        assert queue == load.queue[int(job) - 1]
+    rows = result.placements.select("job", "start_s", "end_s").iter_rows()
+    assert {(int(job) - 1, start, end) for job, start, end in rows} == spans.keys()
+    over = {job: max(end for other, _, end in spans if other == job) for job, *_ in spans}
+    for now in sorted({time for _, *span in spans for time in span}):
+        use: Use = {}
+        running = {job: held for (job, start, end), held in spans.items() if start <= now < end}
+        for held in running.values():
+            for key, amount in held.items():
+                use[key] = use.get(key, 0) + amount
+        assert all(site.room(use, *key, 0) for key in use)
         for job, queue in enumerate(load.queue):
             if load.submit[job] <= now < over.get(job, np.inf) and job not in running and site.open[queue]:
-                assert not within(site, use, queue, load.asks[job])
+                assert not returned(site, use, queue, load.asks[job])

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
-from unrack.cluster.formats.described import Described
+from unrack.cluster.formats.described import Described, converted, together
 from unrack.cluster.formats.reading import described
 from unrack.cluster.formats.reservations import reservation_keys
 from unrack.cluster.formats.site import Lost
@@ -165,3 +165,13 @@ def test_values_that_cannot_be_are_refused_with_their_place(fields: dict[str, st
     with pytest.raises(ClusterError) as error:
         reservation_keys({**usual, **fields}, "file, line 3", Lost(), 0)
     assert f"file, line 3, {next(iter(fields))}" in error.value.where
+
+
+def test_of_licences_that_a_reservation_keeps_those_are_left_out_of_which_there_are_too_few() -> None:
+    text = (
+        "ReservationName=r StartTime=2026-01-01T00:00:00 EndTime=2026-01-02T00:00:00 Nodes= Licenses=matlab:3,gone:2\n"
+    )
+    found = [described(Path(name), said, name) for name, said in (("a.conf", CONF), ("r", text))]
+    made = converted(together([one for one in found if one is not None]))
+    assert [one["licences"] for one in made.content["site"]["reservations"]] == [{"matlab": 3}]
+    assert "Licences of reservations of which there are too few are not kept: r (2 gone)." in made.notes

@@ -622,3 +622,45 @@ def test_what_else_says_where_and_when_jobs_start_is_told() -> None:
     assert list(plain).count(first) == 1
     for words in ("PreemptParameters=youngest_first", "SchedulerParameters=preempt_youngest_first"):
         assert not any("preempt" in note for note in read(f"{words}\n{FIRST}").notes)
+
+
+@pytest.mark.parametrize(
+    ("keys", "cores"),
+    [
+        ("CPUs=8 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 CoreSpecCount=2", 6),  # the CPUs are the cores
+        ("Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 CoreSpecCount=1", 14),
+        ("Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 CpuSpecList=0,3", 12),  # whole cores
+        ("CPUs=8 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 CpuSpecList=0,3", 6),
+        ("Boards=2 SocketsPerBoard=1 CoresPerSocket=4 ThreadsPerCore=2 CpuSpecList=1,2,15", 10),
+        ("CPUs=10 Sockets=1 CoresPerSocket=6 ThreadsPerCore=2 CoreSpecCount=1", 10),  # that is no number of CPUs: 12
+        ("CPUs=13 CoresPerSocket=4", 4),
+        ("CPUs=8 CoresPerSocket=2 ThreadsPerCore=2 CoreSpecCount=1", 6),
+        ("CPUs=4 CoreSpecCount=4", 3),  # all of them it may not keep: 1
+        ("CPUs=9 CoreSpecCount=2 CpuSpecList=0-3", 5),
+        ("ThreadsPerCore=4", 4),
+    ],
+)
+def test_cores_of_a_slurm_conf_are_those_that_its_slurm_shows(keys: str, cores: int) -> None:
+    """CPUEfctv of scontrol show node, by slurmctld 22.05 with this configuration."""
+    (node,) = read(f"NodeName=a {keys} RealMemory=64000 MemSpecLimit=64000\n").content["nodes"]
+    assert (node["cores"], node["memory"]) == (cores, 64000)
+
+
+def test_weights_of_tres_are_of_what_the_cluster_has() -> None:
+    text = "NodeName=a CPUs=1\nPartitionName=p Nodes=a\nPriorityWeightTRES=CPU=1000,Mem=0,Node=5,GRES/gpu=30\n"
+    made = read(text)
+    assert made.content["site"]["priority"] == {"tres": {"cores": 1000.0, "nodes": 5.0}}
+    assert [note for note in made.notes if "TRES" in note] == [
+        "Of priorities TRES weigh by what the cluster has, not the partition: CPU, Node.",
+        "Of priorities is not taken over: PriorityWeightTRES=GRES/gpu=30.",
+    ]
+    with pytest.raises(ClusterError, match="PriorityWeightTRES: got 'much'"):
+        read(text.replace("=1000", "=much"))
+
+
+def test_a_gres_conf_is_no_slurm_conf_and_an_account_is_in_one_place() -> None:
+    with pytest.raises(ClusterError, match=r"line 1: got a line of gres\.conf"):
+        read("NodeName=a Name=gpu Type=a100 File=/dev/nvidia[0-3]\n")
+    dump = "Cluster - 'c':Fairshare=1\nParent - 'root'\nAccount - 'a'\nAccount - 'b'\nParent - 'b'\nAccount - 'A'\n"
+    with pytest.raises(ClusterError, match="line 6, Account: got 'A' once more"):
+        read(NODE, dump)

@@ -31,6 +31,15 @@ def checked(folder: Path, rows: str, cores: int, policy: str = "fcfs", site: dic
 
 PLANTED = {
     "held although the nodes are idle": ("1,0,100,100,1,1,a,,,500\n", 2, "fcfs", None, {"1": Cause.HELD}),
+    "no backfill": (
+        "1,0,100,100,1,1,a,,,0\n2,1,100,100,1,2,a,,,99\n3,2,50,50,1,1,a,,,198\n", 2, "easy", None,
+        {"3": Cause.KEPT_REALLY}),
+    "no backfill, but for another": (
+        "1,0,100,100,1,1,a,,,0\n2,1,100,100,1,3,a,,,99\n3,2,50,50,1,1,a,,,198\n4,3,50,50,1,1,b,,,0\n", 3, "easy", None,
+        {"3": Cause.HELD}),
+    "room at first": (
+        "1,0,100,100,1,1,a,,,0\n2,1,300,300,1,2,a,,,99\n3,2,50,50,1,1,a,,,398\n", 2, "easy", None,
+        {"3": Cause.KEPT_REALLY}),
     "a later job first": (
         "1,0,100,100,1,1,a,,,0\n2,1,100,100,1,1,a,,,199\n3,2,100,100,1,1,b,,,98\n", 1, "fcfs", None,
         {"2": Cause.LATER_FIRST, "3": Cause.WENT_FIRST}),

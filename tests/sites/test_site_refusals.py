@@ -145,7 +145,7 @@ def test_names_may_stand_in_a_list_or_between_commas_as_in_slurm_conf() -> None:
 
 @pytest.mark.parametrize(
     ("site", "key", "one"),
-    [({"colour": 1}, "site.colour", "partitions"),
+    [({"hue": 1}, "site.hue", "partitions"),
      ({"partitions": [{"name": "a", "colour": 1}]}, "site.partitions.0.colour", "tier"),
      ({"queues": [{"name": "q", "quotas": [{"cores": 4}]}]}, "site.queues.0.quotas.0.cores", "nominal"),
      ({"accounts": [{"name": "a", "users": [{"name": "u", "colour": 1}]}]}, "colour", "shares")],

@@ -184,3 +184,23 @@ def test_a_mutated_list_is_read_or_refused_in_words(text: str, data: st.DataObje
     assert (made.jobs.submit_us >= 0).all()
     assert (made.jobs.tasks >= 1).all()
     assert (made.jobs.memory_mb >= 0).all()
+
+
+@pytest.mark.parametrize("mark", ["|", ";", "^"])
+def test_a_last_column_in_which_no_job_says_anything_is_a_column(mark: str) -> None:
+    day = "2026-01-01T00:00:0"
+    lines = [
+        "JobID|Submit|Start|End|AllocCPUS|Reservation|Planned",
+        *(f"{job}|{day}0|{day}1|{day}2|4||" for job in (1, 2)),
+    ]
+    text = "\n".join(lines).replace("|", mark)
+    made = read(text)
+    assert made.jobs.work_us.tolist() == [1_000_000] * 2
+    ended = read(text.replace("\n", f"{mark}\n") + mark)
+    assert ended.jobs.ids.to_list() == made.jobs.ids.to_list() == [1, 2]
+
+
+@pytest.mark.parametrize("text", ['{"jobs": []}', '{"meta": {}, "jobs": [{"time": {}}]}'])
+def test_json_of_sacct_without_a_job_says_what_was_wanted(text: str) -> None:
+    with pytest.raises(InputError, match="sacct"):
+        read(text)

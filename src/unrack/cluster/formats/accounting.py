@@ -20,6 +20,7 @@ _WEIGHTS = {
     "PriorityWeightAge": "age", "PriorityWeightFairshare": "fair_share", "PriorityWeightJobSize": "job_size",
     "PriorityWeightPartition": "partition", "PriorityWeightQOS": "qos", "PriorityWeightAssoc": "association",
 }  # fmt: skip
+_WEIGHED = {"cpu": "cores", "mem": "memory_gb", "node": "nodes"}
 _TIMES = {"PriorityDecayHalfLife": "half_life", "PriorityMaxAge": "max_age", "PriorityCalcPeriod": "calc_period"}
 MODES = {"requeue": "requeue", "cancel": "cancel", "suspend": "suspend", "off": "off"}
 """What becomes of jobs that are preempted, as Slurm calls it."""
@@ -27,12 +28,20 @@ MODES = {"requeue": "requeue", "cancel": "cancel", "suspend": "suspend", "off": 
 
 def priority_of(settings: Mapping[str, str], where: str, lost: Lost) -> Keys:
     """The keys of ``site.priority``; none: the first that comes is first, as by priority/basic or without weights."""
-    found: Keys = {}
     if settings.get("prioritytype", "").lower().endswith("basic"):
-        return found
+        return {}
+    found: Keys = {}
     for key, name in _WEIGHTS.items():
         if (text := settings.get(key.lower(), "")) and (weight := whole(text, f"{where}, {key}")):
             found[name] = weight
+    text = settings.get("priorityweighttres", "")
+    for kind, _, number in [] if says_nothing(text) else [part.strip().partition("=") for part in text.split(",")]:
+        factor = _factor(number, f"{where}, PriorityWeightTRES")
+        if factor and (measure := _WEIGHED.get(kind.lower())):
+            found.setdefault("tres", {})[measure] = factor
+            lose(lost, "Of priorities TRES weigh by what the cluster has, not the partition", kind)
+        elif factor:
+            lose(lost, "Of priorities is not taken over", f"PriorityWeightTRES={kind}={number}")
     if not found:
         return {}
     for key, name in _TIMES.items():
@@ -49,7 +58,7 @@ def priority_of(settings: Mapping[str, str], where: str, lost: Lost) -> Keys:
         found["small_relative_to_time"] = True
     for flag in sorted(flags - {"NO_FAIR_TREE", "SMALL_RELATIVE_TO_TIME"}):
         lose(lost, "Flags of priorities are not taken over", flag)
-    for key in ("PriorityUsageResetPeriod", "PriorityWeightTRES", "PrioritySiteFactorPlugin"):
+    for key in ("PriorityUsageResetPeriod", "PrioritySiteFactorPlugin"):
         if not says_nothing(text := settings.get(key.lower(), "")):
             lose(lost, "Of priorities is not taken over", f"{key}={text}")
     return found
@@ -155,6 +164,8 @@ def _dump(text: str, where: str) -> Iterator[_Row]:
             cluster = name
             yield _Row(at, _ROOT, "", "", fields)
         elif match[1] == "Account":
+            if name.lower() in known - {_ROOT}:
+                raise ClusterError(f"{at}, Account", f"{name!r} once more", "each account once")
             known.add(name.lower())
             yield _Row(at, name.lower(), parent, "", fields)
         else:
@@ -281,9 +292,8 @@ def _check_parents(accounts: Mapping[str, Keys], rows: Mapping[str, _Row]) -> No
             if parent not in accounts:
                 raise ClusterError(f"{row.at}, parent of {seen[-1]}", repr(parent), f"root, {', '.join(accounts)}")
             if parent in seen:
-                raise ClusterError(
-                    f"{row.at}, parents", " in ".join([*seen, parent]), "accounts that are not in themselves"
-                )
+                circle = " in ".join([*seen, parent])
+                raise ClusterError(f"{row.at}, parents", circle, "accounts that are not in themselves")
             seen.append(parent)
             parent = accounts[parent].get("parent", "")
 

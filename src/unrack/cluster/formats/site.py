@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -147,15 +147,9 @@ def site_table(
     if reservations := _reservations(said, nodes, counters or {}, lost):
         table["reservations"] = reservations
     table |= said.rules
-    flavours = {"", *(one["name"] for one in partitions)}
-    table["queues"] = []
-    for one in said.rules.get("queues", ()):
-        quotas = [quota for quota in one["quotas"] if quota.get("flavour", "") in flavours]
-        own = one | {"quotas": quotas}
-        if len({"flavour" in quota for quota in quotas}) < len({"flavour" in quota for quota in one["quotas"]}):
-            own["open"] = False  # without a flavour its jobs would run anywhere
-            lose(lost, "Queues of which no flavour has nodes that are kept are closed", one["name"])
-        table["queues"].append(own)
+    table["queues"] = [
+        _of_flavours(one, {one["name"] for one in partitions}, lost) for one in said.rules.get("queues", ())
+    ]
     by_qos = said.rules.get("preempt", {}).get("by") == "qos"
     for one in table["qos"]:
         named = [name for name in one.pop("preempts", ()) if by_qos]
@@ -168,6 +162,32 @@ def site_table(
             if partition in (None, name):
                 lose(lost, text, name, value)
     return {key: value for key, value in table.items() if value}, sentences(lost)
+
+
+def _of_flavours(queue: Keys, partitions: Collection[str], lost: Lost) -> Keys:
+    """A queue, of its quotas those in partitions that there are; without any it is closed."""
+    quotas = list[Keys]()
+    for quota in queue["quotas"]:
+        where = [name for name in quota.get("partitions", [quota.get("flavour", "")]) if name in ("", *partitions)]
+        quotas += [quota | ({"partitions": where} if "partitions" in quota else {})] if where else []
+    own, measures = queue | {"quotas": quotas}, {name for quota in quotas for name in quota["nominal"]}
+    if len({"flavour" in quota for quota in quotas}) < len({"flavour" in quota for quota in queue["quotas"]}):
+        lose(lost, "Queues of which no flavour has nodes that are kept are closed", queue["name"])
+        return own | {"open": False}  # without a flavour its jobs would run anywhere
+    if gone := [name for quota in queue["quotas"] for name in quota["nominal"] if name not in measures]:
+        lose(
+            lost,
+            "Of what is only in flavours without nodes that are kept a queue has none",
+            queue["name"],
+            ", ".join(gone),
+        )
+        none = dict.fromkeys(gone, 0)
+        some: Keys = next((quota for quota in quotas if "flavour" not in quota), {"nominal": {}, "borrow": {}})
+        more = some | {"nominal": some["nominal"] | none, "borrow": some.get("borrow", {}) | none}
+        own["quotas"] = [*(quota for quota in quotas if quota is not some), more]
+        if "cohort" not in queue:
+            del more["borrow"]
+    return own
 
 
 def _reservations(
@@ -199,9 +219,12 @@ def _reservations(
         if not enough(dict(cores.items())):
             cores = {}
             lose(lost, "Reservations of more cores of a node than it has keep the whole nodes here", name)
-        if not enough(amounts_of(file)):
-            seats = ", ".join(f"{count} {seat}" for seat, count in one.pop("licences").items())
-            lose(lost, "Licences of reservations of which there are too few are not kept", name, seats)
+        if short := [what for what, count in amounts_of(file).items() if not enough({what: count})]:
+            seats = one.pop("licences")
+            few = ", ".join(f"{count} {seat}" for seat, count in seats.items() if COUNTED + seat in short)
+            lose(lost, "Licences of reservations of which there are too few are not kept", name, few)
+            rest = {seat: count for seat, count in seats.items() if COUNTED + seat not in short}
+            one |= {"licences": rest} if rest else {}
         keeping.append(file)
         if inside:
             by_count = {count: [i for i in cores if cores[i] == count] for count in cores.values()}

@@ -60,6 +60,8 @@ def slurm_conf(path: Path, text: str, where: str) -> Described:
     for line in lines:
         if "nodename" in line.fields:
             names = line.fields["nodename"]
+            if "name" in line.fields:
+                raise ClusterError(line.where, "a line of gres.conf", "slurm.conf, which says Gres of nodes, too")
             if names.upper() == "DEFAULT":
                 defaults |= line.fields
                 continue
@@ -126,17 +128,25 @@ def _node(fields: Mapping[str, str], where: str) -> DescribedNode:
         text = fields.get(key.lower(), "")
         return whole(text, f"{where}, {key}") if text else default
 
-    sockets = number("Sockets", 0) or number("SocketsPerBoard", 1) * number("Boards", 1)
-    threads = number("ThreadsPerCore", 1)
-    cpus = number("CPUs", 0) or sockets * number("CoresPerSocket", 1) * threads
-    cpus -= number("CoreSpecCount", 0) * threads
-    if listed := fields.get("cpuspeclist"):
-        cpus -= len(parsed(f"c[{listed}]", f"{where}, CpuSpecList", expand))
-    memory = number("RealMemory", 0) or None
+    each, threads, cpus = number("CoresPerSocket", 1) or 1, number("ThreadsPerCore", 1) or 1, number("CPUs", 0)
+    sockets = number("Boards", 1) * number("SocketsPerBoard", 0) or number("Sockets", 0)
+    sockets = sockets or (cpus // (each * threads) if cpus and cpus % (each * threads) == 0 else 1)
+    cores = sockets * each
+    if cpus not in (sockets, cores):
+        cpus = cores * threads  # as Slurm does, which notes it in its log
+    threads = threads if cpus > cores else 1
+    if listed := fields.get("cpuspeclist"):  # cores are kept whole
+        numbers = [one[1:] for one in parsed(f"c[{listed}]", f"{where}, CpuSpecList", expand)]
+        kept = len({int(one) // threads for one in numbers})
+    else:
+        kept = number("CoreSpecCount", 0)
+        kept = kept if kept < cores else 1
+    cpus -= kept * threads
+    memory, kept = number("RealMemory", 0), number("MemSpecLimit", 0)
+    memory -= kept if kept < memory else 0
     said = parsed(fields.get("gres", ""), f"{where}, Gres", gres)
     words = node_words(fields.get("state", "")) - {"UNKNOWN"}
-    memory = None if memory is None else max(memory - number("MemSpecLimit", 0), 0)
-    return _described("", cpus, memory, said, (), words, fields.get("feature", ""))
+    return _described("", cpus, memory or None, said, (), words, fields.get("feature", ""))
 
 
 def _site(lines: list[_Line], settings: Mapping[str, str], nodes: Mapping[str, DescribedNode]) -> SaidSite:

@@ -1,10 +1,5 @@
 """One look at waiting jobs that may preempt others, and what is remembered from one look to the next.
 
-A job that leaves its queue within its nominal quota (Kueue, ClusterQueue: preemption) may have jobs stopped of other
-queues of the cohort, as long as these queues use more than theirs of what it asks for; and any job those of lower
-priority of its own queue. So what is borrowed shrinks with every job that is stopped for one of another queue, and that
-one borrows nothing.
-
 Suspended jobs go on in the order of those that may preempt most, then of those that started first. One goes on as soon
 as its cores are free on all of its nodes and those before it leave them to it. Until then what is free of its cores is
 kept for it from all that may not preempt it, and policies that plan expect it to go on when enough of the others are
@@ -24,10 +19,9 @@ import numpy as np
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import CORES, FIRST, Lease, by_node
 from unrack.policy.contract import Decision, Policy, Reject, Requeue, Resume, Start, Suspend
+from unrack.policy.preemption.reclaim import Reclaim
 from unrack.policy.preemption.victims import Victim, classes_of, in_turn, leases_by, least
 from unrack.reasons import Code, Reason
-from unrack.resources.places import AMOUNT, PLACE
-from unrack.resources.site.installed import Site
 from unrack.resources.site.ranks import Ranks
 from unrack.units import NEVER_US
 from unrack.view import Draft, View
@@ -84,79 +78,6 @@ def _kept_for_nobody(view: View, job: int, nodes: Ints, now: int, until: int) ->
         window.owner != mine and now < window.end_us and window.start_us < until and window.nodes[nodes].any()
         for window in view.cluster.places.windows
     )
-
-
-class Reclaim:
-    """Which queue uses how much of which quota, as a ledger has it."""
-
-    def __init__(self, view: View) -> None:
-        claimed = view.columns.claimed
-        assert claimed is not None
-        part = next(part for part in view.cluster.places.parts if part.name == "site")
-        site = part.installed
-        assert isinstance(site, Site)
-        self.view, self.part, self.site, self.claimed = view, part, site, claimed
-        self.used: Ints = part.total - claimed.free[part.places]
-
-    def victims(self, job: int, turn: Sequence[int]) -> list[int]:
-        """Those of some running jobs, in their order, that may be stopped for a job once those before them are."""
-        nominal, used = self.site.nominal, self.used.copy()
-        queue, wanted, found = self._queue(job), self._in_nominal(job), list[int]()
-        for other in turn:
-            own = self.part.own(self.view.lease(other).claims)
-            if self._queue(other) != queue:
-                mine = [place for place in own[:, PLACE].tolist() if place in nominal]
-                if not any(used[p] > nominal[p].amount and nominal[p].of in wanted for p in mine):
-                    continue
-            used[own[:, PLACE]] -= own[:, AMOUNT]
-            found.append(other)
-        return found
-
-    def has_quota(self, job: int) -> bool:
-        """Whether a job lacks no quota now, or leaves its queue within its nominal one: what comes back is for it."""
-        rows = [np.array(claims, np.int64).reshape(-1, 2) for claims in self._claims(job)]
-        left = self.part.total - self.used
-        return any((row[:, 1] <= left[row[:, 0]]).all() or self._within(self.used, row.tolist()) for row in rows)
-
-    def borrowed(self, job: int, ahead: Sequence[int]) -> list[int]:
-        """The places where a job would borrow in one flavour, if it would not in another; none of jobs ahead of it."""
-        rows, nominal = self._claims(job), self.site.nominal
-        inside = {place for claims in rows if self._within(self.used, claims) for place, _ in claims}
-        if not inside or self._queue(job) in map(self._queue, ahead):
-            return []
-        numbers = np.arange(len(self.claimed.free))[self.part.places]
-        places = {place for claims in rows for place, _ in claims if place in nominal} - inside
-        return [int(numbers[place]) for place in sorted(places)]
-
-    def allows(self, job: int, lease: Lease, victims: Sequence[int]) -> bool:
-        """Whether a job borrows nothing where it starts, if others than its own queue's are stopped for it."""
-        queue = self._queue(job)
-        if all(self._queue(other) == queue for other in victims):
-            return True
-        used = self.used.copy()
-        for other in victims:
-            own = self.part.own(self.view.lease(other).claims)
-            used[own[:, PLACE]] -= own[:, AMOUNT]
-        return self._within(used, self.part.own(lease.claims).tolist())
-
-    def _within(self, used: Ints, claims: Sequence[Sequence[int]]) -> bool:
-        """Whether claims of a job leave its queue within its nominal quota."""
-        nominal = self.site.nominal
-        return all(used[place] + amount <= nominal[place].amount for place, amount in claims if place in nominal)
-
-    def _in_nominal(self, job: int) -> set[tuple[str, str]]:
-        """The flavours in which a job leaves its queue within its nominal quota, each with what it asks there."""
-        nominal, found = self.site.nominal, set[tuple[str, str]]()
-        for claims in self._claims(job):
-            if self._within(self.used, claims):
-                found |= {nominal[place].of for place, _ in claims if place in nominal}
-        return found
-
-    def _claims(self, job: int) -> list[list[tuple[int, int]]]:
-        return self.site.quota_claims(self.claimed.asked(job)[self.part.quantities])
-
-    def _queue(self, job: int) -> str:
-        return self.site.queue_of(self.claimed.asked(job)[self.part.quantities])
 
 
 @dataclass(slots=True)

@@ -41,7 +41,7 @@ class Binding:
             self.queues[""] = default
         self.quotas: dict[str, list[Quota]] = {one.name: [] for one in site.file.queues}
         for quota in site.quotas:
-            self.quotas[quota.queue].append(quota)
+            self.quotas[quota.part.name].append(quota)
         self._rules_of, self._bounds_of = cache(self._rules_on), cache(self._bounds_on)
         self._fault, self._open_to = cache(self._fault_of), cache(self._nodes_of)
         self._nodes = cache(lambda text: listed(text, site.cluster_nodes))
@@ -153,15 +153,30 @@ class Binding:
         return self._over_quota(job, queue, "") if queue.open else f"queue {queue.name} is not open"
 
     def _flavours(self, job: int, queue: QueueFile | None) -> list[str]:
-        """The flavours of a queue that have a quota of something that a job asks for."""
-        own = () if queue is None else self.quotas[queue.name]
-        return list(dict.fromkeys(one.flavour for one in own if one.flavour and self._amount(job, one.measure)))
+        """The partitions in which a queue has a quota of something that a job asks for.
+
+        One without a quota of devices that it asks for is left out if another has one; and so is one with part of the
+        quotas of another, or the same and part of its nodes.
+        """
+        own = [one for one in (self.quotas[queue.name] if queue else ()) if self._amount(job, one.part.measure)]
+        quotas = {name: {one.part for one in own if name in one.partitions}
+                  for quota in own for name in quota.partitions if name}  # fmt: skip
+        nodes, found = self.site.nodes_of, list[str]()
+        for name, some in quotas.items():
+            devices = {one.measure for one in some if "." in one.measure}
+            for other, more in quotas.items():
+                same = other in found and more == some and not (nodes[name] & ~nodes[other]).any()
+                if same or some < more or devices < {one.measure for one in more if "." in one.measure}:
+                    break
+            else:
+                found.append(name)
+        return found
 
     def _over_quota(self, job: int, queue: QueueFile, flavour: str) -> str:
         """What a job asks more of than its queue could ever have in a flavour; ``""``: nothing."""
         for one in self.quotas[queue.name]:
-            if one.flavour == flavour and (amount := self._amount(job, one.measure)) > one.most:
-                return f"{one.places[0][0]}: {one.most} with all that it may borrow, and it asks for {amount}"
+            if flavour in one.partitions and (amount := self._amount(job, one.part.measure)) > one.part.most:
+                return f"{one.places[0][0]}: {one.part.most} with all that it may borrow, and it asks for {amount}"
         return ""
 
     def _fault_of(self, features: str) -> str:
@@ -322,10 +337,10 @@ class Binding:
                 self._count(found, job, where, name, measure, most, rule.partition)
         partitions = where.partitions or ()
         for quota in () if queue is None else self.quotas[queue.name]:
-            if quota.flavour in ("", *partitions):
-                inside = quota.flavour if len(partitions) > 1 else ""
+            own = [name for name in partitions if name in quota.partitions]
+            for inside in [""] if "" in quota.partitions or (own and len(own) == len(partitions)) else own:
                 for name, most in quota.places:
-                    self._count(found, job, where, name, quota.measure, most, inside)
+                    self._count(found, job, where, name, quota.part.measure, most, inside)
         if said.array[job] and said.array_limit[job] > 0:
             limit = int(said.array_limit[job])
             self._count(found, job, where, f"jobs of {ARRAY} {said.array[job]}", "jobs", limit, "")

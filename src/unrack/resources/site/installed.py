@@ -21,7 +21,7 @@ from unrack.resources.site import features as ask
 from unrack.resources.site.features import Counts, Way, Where, Whose
 from unrack.resources.site.kept import amounts_of, keeps_of, windows_of
 from unrack.resources.site.keys import SiteFile
-from unrack.resources.site.quotas import Nominal, Quota, places_of, quotas_of
+from unrack.resources.site.quotas import Quota, places_of, quotas_of
 from unrack.resources.site.ranks import Ranks, ranks_of
 from unrack.resources.site.reserved_cores import by_cores, by_node, claimed_of, cores_of, lacks_cores, open_of
 from unrack.resources.site.room import alike, first_over, fit_beside, most_nodes, room_in, short_of_nodes
@@ -56,7 +56,7 @@ class Site(Usual):
                 got = f"nodes of {', '.join(map(str, sizes.tolist()))} cores in partition {one.name!r}"
                 raise ClusterError(f"{where}.partitions", got, "nodes that have as many cores each, for whole_nodes")
         try:
-            self.quotas: list[Quota] = quotas_of(self.file.queues)
+            self.quotas: list[Quota] = quotas_of(self.file.queues, self.file.cohorts)
         except ValueError as error:
             got, want = str(error).rpartition(", not ")[::2][::-1]
             raise ClusterError(f"{where}.queues", got, want) from None
@@ -215,9 +215,9 @@ class Site(Usual):
         return ranks_of(self.file, [((), "", ""), *((w.partitions or (), w.qos, w.queue) for w in self.wheres)])
 
     @cached_property
-    def nominal(self) -> dict[int, Nominal]:
-        """By the places where a queue's own jobs claim, what it has without borrowing."""
-        known = {quota.places[0][0]: Nominal(quota.nominal, (quota.flavour, quota.measure)) for quota in self.quotas}
+    def nominal(self) -> dict[int, Quota]:
+        """By the places where a queue's own jobs claim, its quota."""
+        known = {quota.places[0][0]: quota for quota in self.quotas}
         return {number: known[place.name] for number, place in enumerate(self.places) if place.name in known}
 
     def quota_claims(self, asked: Ints) -> list[list[tuple[int, int]]]:

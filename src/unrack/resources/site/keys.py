@@ -64,7 +64,7 @@ def _numbers(value: object) -> object:
     return [_whole(one) for one in (value if isinstance(value, list) else [value])]
 
 
-def _circle(following: Mapping[str, Sequence[str]]) -> str:
+def circle_of(following: Mapping[str, Sequence[str]]) -> str:
     """A circle of names, of which each follows the one before; ``""``: there is none."""
     try:
         TopologicalSorter(following).prepare()
@@ -183,27 +183,42 @@ class QuotaFile(Strict):
     """What a queue has of some nodes."""
 
     flavour: str = ""  # a partition, in which its jobs run then; default: whichever nodes they run on
+    partitions: Names | None = None  # in which it holds, where one flavour is in several; default: the flavour
     # of ``jobs``, ``cores``, ``tasks``, ``memory`` or ``KIND.QUANTITY``; without borrowing
     nominal: Amounts
     # how much more it may use of what others of its cohort do not; default: all that these lend
     borrow: Amounts = Field(default_factory=dict)
     lend: Amounts = Field(default_factory=dict)  # how much of it others may use; default: all
 
+
+class CohortFile(Strict):
+    """A ``[[site.cohorts]]`` table: a cohort in another one, or with quotas of its own, which it lends."""
+
+    name: str = Field(min_length=1)
+    cohort: str = ""  # those of it lend to each other, and so do the cohorts in it; default: none
+    quotas: list[QuotaFile] = Field(default_factory=list)
+
     @model_validator(mode="after")
-    def _lends_its_own(self) -> QuotaFile:
-        for name, most in self.lend.items():
-            if most > (own := self.nominal.get(name, most)):
-                raise ValueError(f"to lend at most the {own} {name} of nominal, not {most}")
+    def _amounts_fit(self) -> CohortFile:
+        flavours, what = [quota.flavour for quota in self.quotas], type(self).__name__.removesuffix("File").lower()
+        if len(set(flavours)) < len(flavours):
+            raise ValueError(f"each flavour once in {what} {self.name}")
+        for quota in self.quotas:
+            if "nodes" in quota.nominal:
+                few = "quotas of cores, memory, jobs, tasks or KIND.QUANTITY"
+                raise ValueError(f"{few} in {what} {self.name}, not nodes")
+            for key, amounts in (("borrow", quota.borrow), ("lend", quota.lend)):
+                if amounts and not self.cohort:
+                    raise ValueError(f"{key} only in a cohort, which {what} {self.name} has none of")
+                if odd := [name for name in amounts if name not in quota.nominal]:
+                    raise ValueError(f"{key} of what is nominal in {what} {self.name}, not {odd[0]}")
         return self
 
 
-class QueueFile(Strict):
+class QueueFile(CohortFile):
     """A ``[[site.queues]]`` table: jobs that ask for it by name share quotas, and may borrow within a cohort."""
 
-    name: str = Field(min_length=1)
     also: Names = Field(default_factory=list)  # other names of it, such as ``"team-a/batch"``
-    cohort: str = ""  # the queues that lend to each other; default: none
-    quotas: list[QuotaFile] = Field(default_factory=list)
     default: bool = False  # whether jobs that name no queue are its own
     open: bool = True  # False: jobs wait until it is open
     # under ``by = "quota"``: which jobs it may preempt to have its nominal quota, of queues that borrow, and whether
@@ -212,20 +227,12 @@ class QueueFile(Strict):
     within: Literal["never", "lower-priority"] = "never"
 
     @model_validator(mode="after")
-    def _amounts_fit(self) -> QueueFile:
-        flavours = [quota.flavour for quota in self.quotas]
-        if len(set(flavours)) < len(flavours):
-            raise ValueError(f"each flavour once in queue {self.name}")
-        for quota in self.quotas:
-            if "nodes" in quota.nominal:
-                raise ValueError(
-                    f"quotas of cores, memory, jobs, tasks or KIND.QUANTITY in queue {self.name}, not nodes"
-                )
-            for key, amounts in (("borrow", quota.borrow), ("lend", quota.lend)):
-                if amounts and not self.cohort:
-                    raise ValueError(f"{key} only in a cohort, which queue {self.name} has none of")
-                if odd := [name for name in amounts if name not in quota.nominal]:
-                    raise ValueError(f"{key} of what is nominal in queue {self.name}, not {odd[0]}")
+    def _lends_its_own(self) -> QueueFile:
+        for name, most, own in (
+            (name, most, quota.nominal[name]) for quota in self.quotas for name, most in quota.lend.items()
+        ):
+            if most > own:
+                raise ValueError(f"to lend at most the {own} {name} of nominal, not {most}")
         return self
 
 
@@ -313,6 +320,7 @@ class SiteFile(Strict):
     # allows to each user, or to one job, of what those above do; default: all of them hold
     nearest_limits: bool = False
     queues: list[QueueFile] = Field(default_factory=list)
+    cohorts: list[CohortFile] = Field(default_factory=list)  # of queues; others have no quotas, and are in none
     reservations: list[ReservationFile] = Field(default_factory=list)
     preempt: PreemptFile | None = None  # default: no job is preempted
     # when jobs are stopped that overrun their limits: so long after these; default: never
@@ -321,9 +329,16 @@ class SiteFile(Strict):
     # What the jobs of a run ask, by number; made when a run begins, for its record.
     bound: dict[str, Any] | None = None
 
+    def root(self, cohort: str) -> str:
+        """The highest cohort that one is in."""
+        above = {one.name: one.cohort for one in self.cohorts}
+        while above.get(cohort):
+            cohort = above[cohort]
+        return cohort
+
     @model_validator(mode="after")
     def _names(self) -> SiteFile:
-        for what in ("partitions", "qos", "accounts", "queues", "reservations"):
+        for what in ("partitions", "qos", "accounts", "queues", "cohorts", "reservations"):
             names = [name for one in getattr(self, what) for name in (one.name, *getattr(one, "also", ()))]
             for place, name in enumerate(names):
                 if name in names[:place]:
@@ -342,12 +357,15 @@ class SiteFile(Strict):
             raise ValueError("at most one queue that is the default")
         flavours = {"", *(one.name for one in self.partitions)}
         for queue in self.queues:
-            if odd := [quota.flavour for quota in queue.quotas if quota.flavour not in flavours]:
+            where = [name for quota in queue.quotas for name in quota.partitions or (quota.flavour,)]
+            if odd := [name for name in where if name not in flavours]:
                 raise ValueError(f"flavours of queue {queue.name} that are partitions, not {odd[0]!r}")
+        if circle := circle_of({one.name: [one.cohort] for one in self.cohorts}):
+            raise ValueError(f"cohorts that are not in themselves, not {circle}")
         known = {one.name: [one.parent] if one.parent else [] for one in self.accounts}
         if odd := [parent for above in known.values() for parent in above if parent not in known]:
             raise ValueError(f"accounts with parents that there are, not {odd[0]!r}")
-        if circle := _circle(known):
+        if circle := circle_of(known):
             raise ValueError(f"accounts that are not their own parents, not {circle}")
         for partition in self.partitions:
             for key, there in (("accounts", set(known)), ("qos", {one.name for one in self.qos})):
@@ -374,6 +392,6 @@ class SiteFile(Strict):
             for other in others:
                 if other not in preempts:
                     raise ValueError(f"preempts of {name} that there are, not {other!r}")
-        if circle := _circle(preempts):
+        if circle := circle_of(preempts):
             raise ValueError(f"qualities of service that do not preempt each other in a circle, not {circle}")
         return self

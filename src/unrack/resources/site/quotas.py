@@ -1,22 +1,24 @@
 """Quotas of queues as places: what a queue may use of a flavour of nodes, what it may borrow, and what it lends.
 
-With lending limits, what a queue uses beyond its guaranteed quota (nominal − lent at most) counts in its cohort, of
-which Σ min(lent at most, nominal) is shared: Σ max(0, used − guaranteed) ≤ shared (Kueue, ClusterQueue: lendingLimit).
-How much of a job counts there would depend on which others run. But the sum of parts above 0 is the largest of the sums
-over any of the queues, so that it is the same to say of *every* set of queues: Σ used ≤ shared + Σ guaranteed. Each of
-these is a place that jobs of the queues in the set claim, whatever runs; only those are made that jobs could reach.
+Queues and cohorts are a tree. With lending limits, what a part of it uses beyond what it keeps (what it has − lent at
+most) counts in the cohort above it, of which what its parts lend, and its own quota, is shared: Σ max(0, used − kept) ≤
+shared (Kueue, ClusterQueue: lendingLimit). How much of a job counts there would depend on which others run. But the sum
+of parts above 0 is the largest of the sums over any of them, so that it is the same to say of *every* set of parts, and
+so on downwards to the queues: Σ used ≤ shared + Σ kept. Each of these is a place that jobs of the queues in the set
+claim, whatever runs; only those are made that jobs could reach.
 
 Where jobs come one at a time, the places of limits are made of the site alone, before the first job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from itertools import chain, combinations
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from unrack.resources.contract import Place
-from unrack.resources.site.keys import LimitFile, QueueFile, SiteFile
+from unrack.resources.site.keys import CohortFile, LimitFile, QueueFile, SiteFile
 
 if TYPE_CHECKING:
     from unrack.resources.site.binding import Binding
@@ -24,7 +26,89 @@ if TYPE_CHECKING:
 
 
 MOST_KEPT = 8
-"""How many queues of a cohort may keep something of one amount for themselves: 2 to the power of so many places."""
+"""How many parts of a cohort may keep something of one amount for themselves: 2 to the power of so many places."""
+
+
+@dataclass(eq=False)
+class Part:
+    """What a queue or a cohort has of one amount in one flavour of nodes.
+
+    Attributes
+    ----------
+    what, name, flavour, measure
+        ``"queue"`` or ``"cohort"``, its name, and what it is of.
+    above
+        The cohort that it is in.
+    nominal, borrow, lend
+        As of :class:`unrack.resources.site.keys.QuotaFile`.
+    below
+        What is in a cohort.
+    """
+
+    what: str
+    name: str
+    flavour: str
+    measure: str
+    above: Part | None
+    nominal: int = 0
+    borrow: int | None = None
+    lend: int | None = None
+    below: list[Part] = field(default_factory=list)
+
+    @cached_property
+    def has(self) -> int:
+        """What it has without borrowing, with what those below lend."""
+        return self.nominal + sum(one.has - one.kept for one in self.below)
+
+    @cached_property
+    def kept(self) -> int:
+        """What nobody else gets."""
+        return 0 if self.lend is None or self.above is None else max(0, self.has - self.lend)
+
+    @cached_property
+    def most(self) -> int:
+        """The most that it can use when it borrows all that it may."""
+        reachable = self.has if self.above is None else self.kept + self.above.most
+        return reachable if self.borrow is None else min(self.has + self.borrow, reachable)
+
+    @property
+    def upward(self) -> list[Part]:
+        """Itself, and the cohorts that it is in."""
+        return [self, *(self.above.upward if self.above else ())]
+
+    def used(self, of: Callable[[Part], int]) -> int:
+        """What counts as used; ``of``: what a queue uses."""
+        return sum(max(0, one.used(of) - one.kept) for one in self.below) if self.below else of(self)
+
+    def sets(self, queues: Collection[Part]) -> list[tuple[int, frozenset[str], tuple[str, ...]]]:
+        """The sets of queues that count in it: what they keep, their names, and the parts that are left out of it.
+
+        A ``TooManyKeepError`` if too many of the parts keep something.
+        """
+        found: list[tuple[int, frozenset[str], tuple[str, ...]]]
+        found = [(0, frozenset({self.name} if self in queues else ()), ())]
+        for one in self.below:
+            own = one.sets(queues) if one.most > one.kept else []  # others use nothing of what is shared
+            if any(names for _, names, _ in own):
+                ways = [(one.kept + kept, names, out) for kept, names, out in own]
+                ways += [(0, frozenset(), (one.name,))] if one.kept else []
+                found = [(a + b, names | more, out + less) for a, names, out in found for b, more, less in ways]
+            if len(found) > 2**MOST_KEPT:
+                raise TooManyKeepError(self)
+        return sorted(found, key=lambda one: len(one[2]))
+
+
+class TooManyKeepError(ValueError):
+    """Too many queues of a cohort keep something; ``least``: the :class:`Part` that keeps least."""
+
+    def __init__(self, cohort: Part) -> None:
+        every = [cohort]
+        for one in every:
+            every += [other for other in one.below if other.most > other.kept]
+        keepers = sorted((one for one in every[1:] if one.kept), key=lambda one: one.kept)
+        self.least = keepers[0]
+        few = f"at most {MOST_KEPT} queues of a cohort that lend less than they have of {cohort.measure}"
+        super().__init__(f"{few}, not {len(keepers)} of {cohort.name}")
 
 
 class Quota(NamedTuple):
@@ -32,62 +116,56 @@ class Quota(NamedTuple):
 
     Attributes
     ----------
-    queue, flavour, measure
-        What it is of, the partition (``""``: any nodes), and what it is of.
-    nominal
-        What it has without borrowing.
-    most
-        The most that it can use when it borrows all that it may.
+    partitions
+        Where it holds; ``""``: on any nodes.
+    part
+        The queue in the tree of its cohorts.
     places
         Names and amounts of the places where its jobs claim what they ask, its own first.
     """
 
-    queue: str
-    flavour: str
-    measure: str
-    nominal: int
-    most: int
+    partitions: tuple[str, ...]
+    part: Part
     places: tuple[tuple[str, int], ...]
 
 
-class Nominal(NamedTuple):
-    """What a queue has of one amount without borrowing."""
-
-    amount: int
-    of: tuple[str, str]  # flavour and measure
-
-
-class _Member(NamedTuple):
-    queue: str
-    nominal: int
-    borrow: int | None
-    kept: int
-
-
-def quotas_of(queues: Sequence[QueueFile]) -> list[Quota]:
+def quotas_of(queues: Sequence[QueueFile], cohorts: Sequence[CohortFile] = ()) -> list[Quota]:
     """The quotas of the queues of a site, in their order.
 
     Raises
     ------
-    ValueError
-        More than ``MOST_KEPT`` queues of a cohort keep something of the same for themselves.
+    TooManyKeepError
+        More than ``MOST_KEPT`` parts of a cohort keep something of the same for themselves.
     """
+    above, known = {one.name: one.cohort for one in cohorts}, dict[tuple[str, ...], Part]()
+
+    def part(what: str, name: str, cohort: str, flavour: str, measure: str) -> Part:
+        key = what, name, flavour, measure
+        if key not in known:
+            over = part("cohort", cohort, above.get(cohort, ""), flavour, measure) if cohort else None
+            known[key] = Part(*key, over)
+            if over is not None:
+                over.below.append(known[key])
+        return known[key]
+
     rows = [
-        ((queue.cohort or f" {queue.name}", quota.flavour, measure),
-         _Member(queue.name, nominal, quota.borrow.get(measure), max(0, nominal - quota.lend.get(measure, nominal))))
-        for queue in queues
-        for quota in queue.quotas
-        for measure, nominal in quota.nominal.items()
-    ]  # fmt: skip
-    cohorts: dict[tuple[str, str, str], list[_Member]] = {}
-    for key, own in rows:
-        cohorts.setdefault(key, []).append(own)
-    shared, found = {key: _shared_places(key, members) for key, members in cohorts.items()}, list[Quota]()
-    for key, own in rows:
-        (_, flavour, measure), most = key, _most(own, cohorts[key])
-        rest = [(name, amount) for name, amount, members in shared[key] if own.queue in members]
-        places = (place_name(measure, f"queue {own.queue}", flavour), most), *rest
-        found.append(Quota(own.queue, flavour, measure, own.nominal, most, places))
+        (quota, part(what, one.name, one.cohort, quota.flavour, measure))
+        for what, some in (("queue", queues), ("cohort", cohorts))
+        for one in some
+        for quota in one.quotas
+        for measure in quota.nominal
+    ]
+    for quota, own in rows:
+        of = own.measure
+        own.nominal, own.borrow, own.lend = quota.nominal[of], quota.borrow.get(of), quota.lend.get(of)
+    leaves = [own for _, own in rows if own.what == "queue"]
+    shared = {one: list(_shared_places(one, leaves)) for one in known.values() if one.what == "cohort"}
+    found = list[Quota]()
+    for quota, own in rows:
+        if own.what == "queue":
+            rest = [(name, most) for one in own.upward[1:] for name, most, names in shared[one] if own.name in names]
+            places = (place_name(own.measure, f"queue {own.name}", own.flavour), own.most), *rest
+            found.append(Quota(tuple(quota.partitions or (own.flavour,)), own, places))
     return found
 
 
@@ -102,34 +180,15 @@ def place_name(measure: str, owner: str, flavour: str) -> str:
     return f"{measure} of {owner}, {f'flavour {flavour}' if flavour else 'any flavour'}"
 
 
-def _most(member: _Member, members: Sequence[_Member]) -> int:
-    """What a queue can use at most."""
-    reachable = member.kept + sum(one.nominal - one.kept for one in members)
-    return reachable if member.borrow is None else min(member.nominal + member.borrow, reachable)
-
-
-def _shared_places(
-    key: tuple[str, str, str], members: Sequence[_Member]
-) -> list[tuple[str, int, frozenset[str]]]:  # fmt: skip
+def _shared_places(cohort: Part, queues: Collection[Part]) -> Iterator[tuple[str, int, frozenset[str]]]:
     """The places of a cohort: names, amounts, and the queues with jobs that claim them."""
-    cohort, flavour, measure = key
-    shared = sum(one.nominal - one.kept for one in members)
-    most_of = {one.queue: _most(one, members) for one in members}
-    members = [one for one in members if most_of[one.queue] > one.kept]  # others use nothing of what is shared
-    keepers = [one for one in members if one.kept]
-    if len(keepers) > MOST_KEPT:
-        few = f"at most {MOST_KEPT} queues of a cohort that lend less than they have of {measure}"
-        raise ValueError(f"{few}, not {len(keepers)} of {cohort}")
-    others, found = [one for one in members if not one.kept], []
-    for out in chain.from_iterable(combinations(keepers, count) for count in range(len(keepers) + 1)):
-        some = [*others, *(one for one in keepers if one not in out)]
-        most = shared + sum(one.kept for one in some)
-        if len(some) < 2 or sum(most_of[one.queue] for one in some) <= most:
-            continue  # of one alone its own place says that
-        less = f" less what {', '.join(one.queue for one in out)} keep{'s' * (len(out) == 1)}" if out else ""
-        name = place_name(measure, f"cohort {cohort}{less}", flavour)
-        found.append((name, most, frozenset(one.queue for one in some)))
-    return found
+    bound = cohort.has + (cohort.borrow or 0)  # without a limit that of the cohort above is enough
+    most = {one.name: one.most for one in queues if cohort in one.upward}
+    for kept, names, out in () if cohort.above and cohort.borrow is None else cohort.sets(queues):
+        if len(names) > 1 and sum(most[name] for name in names) > bound + kept:  # of one alone its own place says that
+            less = f" less what {', '.join(out)} keep{'s' * (len(out) == 1)}" if out else ""
+            name = place_name(cohort.measure, f"cohort {cohort.name}{less}", cohort.flavour)
+            yield name, bound + kept, names
 
 
 def places_of(file: SiteFile) -> list[Place]:

@@ -111,6 +111,7 @@ def joined(ranks: Ranks, components: Mapping[int, Sequence[int]]) -> Ranks:
 def _by_quota(file: SiteFile, jobs: Sequence[tuple[str, str]]) -> Ranks:
     """Classes by queue and priority; whether the queues use more or less than they have is looked at each time."""
     rules, queues = file.preempt, {one.name: one for one in file.queues}
+    root = {name: file.root(one.cohort) for name, one in queues.items()}
     assert rules is not None
     priority = {"": 0} | {one.name: one.priority for one in file.qos}
     keys = [(queue, priority[qos]) if queue else ("", 0) for queue, qos in jobs]
@@ -121,7 +122,7 @@ def _by_quota(file: SiteFile, jobs: Sequence[tuple[str, str]]) -> Ranks:
         queue = queues[name]
         mode.append(rules.mode)
         for j, (other, its) in enumerate(classes[1:], 1):
-            mates = other != name and queue.cohort != "" and queues[other].cohort == queue.cohort
+            mates = other != name and root[name] == root[other] != ""
             rule = queue.within if other == name else queue.reclaim if mates else "never"
             may[i, j] = rule == "any" or (rule == "lower-priority" and its < own)
     may &= np.array([one != "off" for one in mode])

@@ -1,12 +1,13 @@
 """Why a job started at another time than in a simulation, as far as two tables of starts can tell.
 
 The first rule that applies decides; each looks at the time between the two starts. Of a job that really started later:
-what it waits for by its own word really came later; its nodes really had room for half of that time, so that something
-else held it; a job submitted later went first in reality and not in the simulation; its nodes really had no room. Of
-one that really started earlier: what it waits for came later in the simulation; more cores were really in use than the
-cluster has; a limit was full in the simulation; a reservation kept its nodes there, by how long the job asks to run;
-they had room, and it was kept back for a job ahead; it really went before a job submitted earlier; its nodes had no
-room in the simulation.
+what it waits for by its own word really came later; its nodes really had room for half of that time, so that a job
+ahead, which waited too and was not passed by any, kept it back, or something else held it; a job submitted later went
+first in reality and not in the simulation; its nodes really had no room; they had at first, and then not. Of one that
+really started earlier: what it waits for came later in the simulation; more cores were really in use than the cluster
+has; a limit was full in the simulation; a reservation kept its nodes there, by how long the job asks to run; they had
+room, and it was kept back for a job ahead; it really went before a job submitted earlier; its nodes had no room in the
+simulation; they had at first, and then not.
 
 A log seldom says on which nodes jobs ran. What is held on the nodes of a partition is at least what jobs hold that can
 be nowhere else, and at most what all hold that may be there: there was room, or none, only if both say so.
@@ -35,6 +36,7 @@ class Cause(StrEnum):
 
     OWN_WORD = "the jobs or the time that it waits for came at another time"
     HELD = "waited though its nodes had room: held, down, or by a limit that the file does not have"
+    KEPT_REALLY = "waited though its nodes had room, for a job ahead: no backfill, other estimates, or priorities"
     LATER_FIRST = "a job submitted later went first in reality: priorities, or backfill by other estimates"
     NO_ROOM_REALLY = "its nodes really had no room: other jobs were there"
     TOO_MUCH = "more cores were really in use than the cluster has"
@@ -95,12 +97,19 @@ class Starts:
             return Cause.OWN_WORD, f"really at {self.own_word[0, job]:,.0f} s"
         room, free = self._room(job, told, real, really=True)
         if room >= PART:
-            return Cause.HELD, f"room for it in {room:.0%} of the time"
+            return self._waited(job), f"room for it in {room:.0%} of the time"
         there = self._beside(job)
         first = there & (self.submit > self.submit[job]) & (self.real < real) & (self.told > told)
         if first.any():
             return Cause.LATER_FIRST, f"job {self.ids[int(np.argmax(first))]}"
-        return self._full(job, told, Cause.NO_ROOM_REALLY, free)
+        return self._full(job, told, Cause.NO_ROOM_REALLY, free, self._waited(job), room)
+
+    def _waited(self, job: int) -> Cause:
+        """Why a job really waited though there was room: for one ahead that waited, too, unless one went past both."""
+        told, real, there = self.told[job], self.real[job], self._beside(job)
+        ahead = there & (self.submit < self.submit[job]) & (self.real > told)
+        past = there & (self.submit > self.submit[job]) & (self.real > told) & (self.real < real)
+        return Cause.KEPT_REALLY if ahead.any() and not past.any() else Cause.HELD
 
     def _earlier(self, job: int, tolerance_s: float) -> tuple[Cause, str]:
         told, real = self.told[job], self.real[job]
@@ -122,16 +131,19 @@ class Starts:
         passed = self._beside(job) & (self.submit < self.submit[job]) & (self.real > real) & (self.told < told)
         if passed.any():
             return Cause.WENT_FIRST, f"job {self.ids[int(np.argmax(passed))]}"
-        return self._full(job, real, Cause.NO_ROOM_HERE, free)
+        return self._full(job, real, Cause.NO_ROOM_HERE, free, Cause.KEPT_BACK, room)
 
-    def _full(self, job: int, at: float, cause: Cause, least: int) -> tuple[Cause, str]:
-        """A cause by which there was no room at a time, when so many cores were free at least."""
+    def _full(self, job: int, at: float, cause: Cause, least: int, other: Cause, room: float) -> tuple[Cause, str]:
+        """A cause by which there was no room at a time, when so many cores were free at least.
+
+        ``other``: that of a job for which there was room, as there was in part of the time.
+        """
         cores, most = int(self.asks[0, job]), self._most_free(job, at, cause == Cause.NO_ROOM_REALLY)
         if most < cores:
             return cause, f"{max(most, 0):,} cores free, {cores:,} asked"
         if least < cores:
             return Cause.NO_ROOM_PERHAPS, f"{max(least, 0):,} to {most:,} cores free, {cores:,} asked"
-        return Cause.UNKNOWN, ""
+        return (other, f"room for it at first, in {room:.0%} of the time") if room > 0 else (Cause.UNKNOWN, "")
 
     def _most_free(self, job: int, at: float, really: bool) -> int:
         """How many cores of a job's partition were free at most."""

@@ -243,7 +243,7 @@ def _of_json(head: str) -> str:
         return "kubernetes"
     if "workflow" in keys and keys & {"tasks", "jobs", "specification"}:
         return "wfcommons"
-    if {"jobs", "submission"} <= keys and "job_state" not in keys:
+    if "jobs" in keys and ("submission" in keys or not keys & {"job_id", "servers"}) and "job_state" not in keys:
         return "sacct"
     return (
         "slurm-queue" if keys & {"job_state", "job_resources", "job_id"} and keys & {"jobs", "job_state"} else "servers"

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import Any
 
 from unrack.cluster.formats.kubernetes.nodes import GPUS
 from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose, parsed
 from unrack.errors import ClusterError
 from unrack.kubernetes_text import entries, inside, objects, quantity, table
-from unrack.resources.site.quotas import MOST_KEPT
+from unrack.resources.site.features import MOST_WAYS
+from unrack.resources.site.keys import CohortFile, QueueFile, circle_of
+from unrack.resources.site.quotas import MOST_KEPT, TooManyKeepError, quotas_of
 
 KINDS = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass", "Queue")
 """Kinds of objects that are read here."""
@@ -59,14 +63,15 @@ class QueueObjects:
             lose(lost, "Objects of these kinds are not taken over", kind, str(count))
         reader = _Reader(self.found, 1000 if self.milli else 1, lost)
         queues = [*reader.kueue(), *reader.volcano()]
-        used = dict.fromkeys(quota["flavour"] for one in queues for quota in one["quotas"] if "flavour" in quota)
-        for name in used.keys() - reader.labels.keys():
+        for name in {quota["flavour"] for one in queues for quota in one["quotas"] if "flavour" in quota} - {
+            *reader.labels
+        }:
             lose(lost, "Flavours that no file describes have all nodes", name)
         rules: Keys = {"queues": queues} if queues else {}
+        rules |= {"cohorts": reader.cohorts} if reader.cohorts else {}
         rules |= {"preempt": {"by": "quota"}} if any({"reclaim", "within"} & set(queue) for queue in queues) else {}
-        flavours = {name: reader.labels.get(name, {}) for name in used}
-        partitions: dict[str, Keys] = {name: {} for name in used}
-        return SaidSite(partitions, reader.priorities(), flavours=flavours, rules=rules, lost=lost)
+        partitions: dict[str, Keys] = {name: {} for name in reader.flavours}
+        return SaidSite(partitions, reader.priorities(), flavours=reader.flavours, rules=rules, lost=lost)
 
 
 def kubernetes_queues(content: Any, where: str, *, milli: bool = False) -> QueueObjects | None:
@@ -115,7 +120,8 @@ class _Reader:
                 for key, value in table(one, "spec").items():
                     if value and value not in _USUAL and key not in _TAKEN[word].split():
                         lose(lost, f"{key} of {word} is not taken over", name)
-        self.everywhere = self._everywhere()
+        self.flavours: dict[str, Mapping[str, Any]] = {}  # partition → labels that its nodes have
+        self.cohorts: list[Keys] = []
 
     def of(self, kind: str) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
         """Namespace, name, place and content of the objects of a kind."""
@@ -136,9 +142,16 @@ class _Reader:
         return found
 
     def kueue(self) -> list[Keys]:
-        """ClusterQueues, and Cohorts that have quotas of their own, which they lend."""
-        cohorts = {name: one for _, name, _, one in self.of("Cohort")}
-        roots = {name: self._root(name, at, cohorts) for _, name, at, _ in self.of("Cohort")}
+        """ClusterQueues; and Cohorts that are in others, or have quotas of their own."""
+        specs = {name: table(one, "spec") for _, name, _, one in self.of("Cohort")}
+        parents = {name: str(spec.get("parentName") or spec.get("parent") or "") for name, spec in specs.items()}
+        if circle := circle_of({name: [parent] for name, parent in parents.items()}):
+            raise ClusterError(self.found["Cohort", "", circle.split()[0]][0], f"cohorts {circle}", "cohorts in a tree")
+        for _, name, at, _ in self.of("Cohort"):
+            own: Keys = {"name": name} | ({"cohort": parents[name]} if parents[name] else {})
+            quotas = self._quotas(at, specs[name], f"cohort {name}", bool(parents[name]))
+            own |= {"quotas": quotas} if quotas else {}
+            self.cohorts += [own] if len(own) > 1 else []
         local: dict[str, list[str]] = {}
         for space, name, _, one in self.of("LocalQueue"):
             local.setdefault(str(inside(one, "spec", "clusterQueue")), []).append(f"{space}/{name}")
@@ -149,7 +162,7 @@ class _Reader:
             spec = table(one, "spec")
             cohort = str(spec.get("cohortName") or spec.get("cohort") or "")
             queue: Keys = {"name": name} | ({"also": local.pop(name)} if name in local else {})
-            queue |= {"cohort": roots.get(cohort, cohort)} if cohort else {}
+            queue |= {"cohort": cohort} if cohort else {}
             queue |= {"open": False} if spec.get("stopPolicy") in ("Hold", "HoldAndDrain") else {}
             rules = table(spec, "preemption")
             for key, ours in (("reclaimWithinCohort", "reclaim"), ("withinClusterQueue", "within")):
@@ -158,30 +171,14 @@ class _Reader:
                 if rule == "LowerOrNewerEqualPriority":
                     lose(self.lost, f"Of {rule} the newer of equal priority are not preempted", name)
             self._not_taken(name, spec)
-            queues.append(queue | {"quotas": self._quotas(at, name, spec, bool(cohort))})
+            quotas = self._quotas(at, spec, name, bool(cohort), queue=True)
+            self._place(name, spec, quotas)
+            queues.append(queue | {"quotas": quotas})
         for name, owners in local.items():
             lose(self.lost, "LocalQueues of a ClusterQueue that no file describes", name, ", ".join(owners))
         self._covered(queues)
-        for _, name, at, one in self.of("Cohort"):
-            if quotas := self._quotas(at, f"cohort {name}", table(one, "spec"), bool(roots[name] != name)):
-                if any(quota.pop("lend", {}) or quota.pop("borrow", {}) for quota in quotas):
-                    lose(self.lost, "Borrowing and lending limits of cohorts are not taken over", name)
-                queues.append({"name": f"cohort {name}", "cohort": roots[name], "open": False, "quotas": quotas})
         self._lend_more(queues)
         return queues
-
-    def _root(self, name: str, at: str, cohorts: Mapping[str, Mapping[str, Any]]) -> str:
-        """The cohort that has no parent; without limits in between its whole tree lends alike."""
-        seen = [name]
-        while seen[-1] in cohorts:
-            spec = table(cohorts[seen[-1]], "spec")
-            parent = str(spec.get("parentName") or spec.get("parent") or "")
-            if not parent:
-                break
-            if parent in seen:
-                raise ClusterError(at, f"cohort {name!r} above itself", "cohorts in a tree")
-            seen.append(parent)
-        return seen[-1]
 
     def _not_taken(self, name: str, spec: Mapping[str, Any]) -> None:
         """Note what of a ClusterQueue is not taken over."""
@@ -196,51 +193,48 @@ class _Reader:
         if spec.get("namespaceSelector") != {}:
             lose(self.lost, "Queues that are for some namespaces, or for none, are open to all", name)
 
-    def _everywhere(self) -> set[str]:
-        """Flavours that are no choice, which bound jobs wherever they run: then other groups may have a choice.
-
-        None where no queue has several groups; else those of all nodes that are alone in their groups, and alone to
-        have an amount.
-        """
-        specs = [table(one, "spec") for kind in ("ClusterQueue", "Cohort") for *_, one in self.of(kind)]
-        groups = [(len(own), one) for spec in specs if (own := entries(spec, "resourceGroups")) for one in own]
-        if all(count == 1 for count, _ in groups):
-            return set()
-        of: dict[str, set[str]] = {}  # resource → its flavours
-        chosen = set[str]()
-        for _, group in groups:
-            flavours = entries(group, "flavors")
-            names = {str(one.get("name")) for one in flavours}
-            chosen |= {name for name in names if len(names) > 1 or self.labels.get(name)}
-            for one in flavours:
-                for resource in entries(one, "resources"):
-                    of.setdefault(str(resource.get("name")), set()).add(str(one.get("name")))
-        some = {name for names in of.values() for name in names} - chosen
-        return some - {name for names in of.values() if len(names & some) > 1 for name in names}
-
-    def _quotas(self, at: str, name: str, spec: Mapping[str, Any], shares: bool) -> list[Keys]:
-        """The quotas of all resource groups; a flavour in several groups is one."""
+    def _quotas(self, at: str, spec: Mapping[str, Any], owner: str, shares: bool, queue: bool = False) -> list[Keys]:
+        """The quotas of all resource groups, by flavour."""
         found: dict[str, Keys] = {}
-        groups = entries(spec, "resourceGroups")
-        choices = 0
-        for group in groups:
-            flavours = {_named({"metadata": one}, at): one for one in entries(group, "flavors")}
-            choices += bool(flavours.keys() - self.everywhere)
-            for flavour, said in flavours.items():
-                key = "" if flavour in self.everywhere else flavour
-                own = found.setdefault(key, {"nominal": {}, "borrow": {}, "lend": {}})
-                for resource in entries(said, "resources"):
-                    if measure := self._measure(str(resource.get("name")), name):
-                        nominal, borrow, lend = (
-                            None if resource.get(word) is None
-                            else self._amount(resource[word], measure, f"{at}, {flavour}, {word}")
-                            for word in ("nominalQuota", "borrowingLimit", "lendingLimit")
-                        )  # fmt: skip
-                        limits = (borrow, lend) if shares else (None, None)
-                        _count(own, measure, nominal or 0, *limits)
-        if choices > 1:
+        for said in (flavour for group in entries(spec, "resourceGroups") for flavour in entries(group, "flavors")):
+            flavour = _named({"metadata": said}, at)
+            own = found.setdefault(flavour, {"nominal": {}, "borrow": {}, "lend": {}})
+            for resource in entries(said, "resources"):
+                if measure := self._measure(str(resource.get("name")), owner):
+                    nominal, borrow, lend = (
+                        None if resource.get(word) is None
+                        else self._amount(resource[word], measure, f"{at}, {flavour}, {word}")
+                        for word in ("nominalQuota", "borrowingLimit", "lendingLimit")
+                    )  # fmt: skip
+                    lend = min(nominal or 0, nominal or 0 if lend is None else lend) if queue else lend
+                    _count(own, measure, nominal or 0, *((borrow, lend) if shares else (None, None)))
+        return [_said({"flavour": name, **own}, not queue) for name, own in found.items() if own["nominal"]]
+
+    def _place(self, name: str, spec: Mapping[str, Any], quotas: Sequence[Keys]) -> None:
+        """Say in which partitions quotas hold: a job runs in a flavour of each group that has some of what it asks."""
+        own: dict[str, Keys] = {quota["flavour"]: quota for quota in quotas}
+        groups = [{str(one.get("name")): None for one in entries(group, "flavors")} for group in
+                  entries(spec, "resourceGroups")]  # fmt: skip
+        some = [[flavour for flavour in group if flavour in own] for group in groups]
+        ways = [[*group, *[""] * all("cores" not in own[one]["nominal"] for one in group)] for group in some if group]
+        for quota in quotas:
+            quota["partitions"] = []
+        if prod(map(len, ways)) > MOST_WAYS:
             lose(self.lost, "Jobs run in one flavour, in which quotas of other resource groups do not hold", name)
-        return [_without_empty({"flavour": name, **own}) for name, own in found.items() if own["nominal"]]
+            ways = [[flavour for group in some for flavour in group]]
+        for way in product(*ways):
+            chosen = [flavour for flavour in way if flavour]
+            labels: dict[str, Any] = {}
+            for flavour in chosen:
+                labels = {**self.labels.get(flavour, {}), **labels}
+            if all(labels[key] == value for one in chosen for key, value in self.labels.get(one, {}).items()):
+                partition = "&".join(sorted({one for one in chosen if self.labels.get(one)})) or "".join(chosen[:1])
+                for flavour in chosen:
+                    self.flavours[partition] = labels
+                    own[flavour]["partitions"] += [partition] * (partition not in own[flavour]["partitions"])
+        for quota in quotas:
+            if quota["partitions"] == [quota["flavour"]]:
+                del quota["partitions"]
 
     def _covered(self, queues: Iterable[Keys]) -> None:
         """What a queue has no quota of, Kueue gives it nothing of."""
@@ -260,23 +254,23 @@ class _Reader:
                 text = "Kueue admits no job that asks for what its queue has no quota of, which does not bound it here"
                 lose(self.lost, text, name, ", ".join(lacking))
 
-    def _lend_more(self, queues: Iterable[Keys]) -> None:
+    def _lend_more(self, queues: Sequence[Keys]) -> None:
         """Of more queues of a cohort than may keep something for themselves those that keep least lend all."""
-        every: dict[tuple[str, str, str], list[tuple[int, int, str, Keys]]] = {}
-        for queue in queues:
-            for quota in queue["quotas"]:
-                for measure, nominal in quota["nominal"].items():
-                    lent = quota.get("lend", {}).get(measure, nominal)
-                    key = str(queue.get("cohort")), str(quota.get("flavour")), measure
-                    every.setdefault(key, []).append((nominal - lent, lent, queue["name"], quota))
-        for (*_, measure), own in every.items():
-            keepers = [one for one in own if one[0] and (one[1] or one[3].get("borrow", {}).get(measure) != 0)]
-            if not any(lent for _, lent, *_ in own):
-                continue
-            for *_, name, quota in sorted(keepers, key=lambda one: one[0])[: max(0, len(keepers) - MOST_KEPT)]:
-                del quota["lend"][measure]
-                quota.update(_without_empty({"lend": quota.pop("lend")}))
-                lose(self.lost, f"Lending limits of over {MOST_KEPT} queues of a cohort are not taken over", name)
+        owners = {"queue": queues, "cohort": self.cohorts}
+        while True:
+            try:
+                quotas_of([QueueFile(**one) for one in queues], [CohortFile(**one) for one in self.cohorts])
+            except TooManyKeepError as error:
+                least = error.least
+                owner = next(one for one in owners[least.what] if one["name"] == least.name)
+                quota = next(quota for quota in owner["quotas"] if quota.get("flavour", "") == least.flavour)
+                del quota["lend"][least.measure]
+                if not quota["lend"]:
+                    del quota["lend"]
+                text = f"Lending limits of over {MOST_KEPT} queues of a cohort are not taken over"
+                lose(self.lost, text, least.name)
+            else:
+                return
 
     def volcano(self) -> Iterator[Keys]:
         """Queues of Volcano: one cohort, in which deserved is nominal."""
@@ -311,10 +305,10 @@ class _Reader:
                     lose(self.lost, "Queues that are not reclaimable are reclaimed from here", name)
             elif own["nominal"]:
                 queue.pop("cohort")
-                own = {"nominal": own["nominal"]}
+                own |= {"borrow": {}, "lend": {}}
             if (weight := spec.get("weight", 1)) != 1:
                 lose(self.lost, "Weights of queues are not taken over", name, str(weight))
-            yield queue | {"quotas": [_without_empty(own)] if own["nominal"] else []}
+            yield queue | {"quotas": [_said(own)] if own["nominal"] else []}
 
     def _measure(self, resource: str, owner: str) -> str:
         """What we call a resource; ``""``: nothing here is of it."""
@@ -334,17 +328,17 @@ class _Reader:
 
 def _count(own: Keys, measure: str, nominal: int, borrow: int | None, lend: int | None) -> None:
     """Add what a queue has of a resource: of several that are one here, such as GPUs of two makers, all of it."""
-    before = own["nominal"].get(measure)
-    lent = nominal if lend is None else lend
-    lent += own["lend"].get(measure, before or 0)
-    own["nominal"][measure] = nominal + (before or 0)
-    if borrow is not None and (before is None or measure in own["borrow"]):
-        own["borrow"][measure] = borrow + own["borrow"].get(measure, 0)
-    else:
-        own["borrow"].pop(measure, None)
-    if lent < own["nominal"][measure]:
-        own["lend"][measure] = lent
+    first = measure not in own["nominal"]
+    own["nominal"][measure] = nominal + own["nominal"].get(measure, 0)
+    for limits, limit in ((own["borrow"], borrow), (own["lend"], lend)):
+        if limit is not None and (first or measure in limits):
+            limits[measure] = limit + limits.get(measure, 0)
+        else:
+            limits.pop(measure, None)
 
 
-def _without_empty(quota: Keys) -> Keys:
-    return {key: value for key, value in quota.items() if value}
+def _said(quota: Keys, of_cohort: bool = False) -> Keys:
+    """What of a quota says something: a queue that lends all does so without being told."""
+    own, lend = quota["nominal"], quota["lend"]
+    lend = {name: most for name, most in lend.items() if of_cohort or most < own[name]}
+    return {key: value for key, value in (quota | {"lend": lend}).items() if value}

@@ -13,7 +13,7 @@ import polars as pl
 from unrack.kernels.arrays import Bools, Floats
 from unrack.resources.contract import Nodes
 from unrack.resources.site.installed import Site
-from unrack.resources.site.keys import QueueFile
+from unrack.resources.site.keys import SiteFile
 from unrack.resources.site.quotas import place_name
 from unrack.resources.use import COLOURS, Kept, Table, picture
 from unrack.steps import held_between
@@ -194,8 +194,8 @@ def name_of(pool: tuple[str, str, str]) -> str:
 
 def queue_tables(runs: Sequence[Kept]) -> Iterator[Table]:
     """A row a policy and queue, one a quota, and a picture of the pool of which most was borrowed, for each policy."""
-    queues = [QueueFile(**one) for one in runs[0].written.get("queues", ())]
-    if not queues:
+    file = SiteFile.model_validate(runs[0].written)
+    if not (queues := file.queues):
         return
     names = {name: one.name for one in queues for name in (one.name, *one.also, *[""] * one.default)}
 
@@ -214,11 +214,13 @@ def queue_tables(runs: Sequence[Kept]) -> Iterator[Table]:
     words = "Stopped: how often its jobs were preempted, such as to give back what was lent. Waits: jobs that ended."
     yield Table("Queues", words, ("policy", "queue", "jobs", "not served", "stopped", *WAITS), tuple(rows))
     pools = dict[tuple[str, str, str], list[ToldQuota]]()
-    for one in queues:
-        for quota in one.quotas:
+    owners = [(one.name, file.root(one.cohort) or f" {one.name}", one.quotas) for one in queues]
+    owners += [(f"cohort {one.name}", file.root(one.name), one.quotas) for one in file.cohorts]
+    for name, root, quotas_of in owners:
+        for quota in quotas_of:
             for measure, nominal in quota.nominal.items():
-                pool = one.cohort or f" {one.name}", quota.flavour, measure
-                own_quota = ToldQuota(one.name, pool, nominal, min(nominal, quota.lend.get(measure, nominal)))
+                pool = root, quota.flavour, measure
+                own_quota = ToldQuota(name, pool, nominal, min(nominal, quota.lend.get(measure, nominal)))
                 pools.setdefault(pool, []).append(own_quota)
     told, pictures = list[tuple[str, ...]](), list[Table]()
     for policy in dict.fromkeys(run.policy for run in runs):

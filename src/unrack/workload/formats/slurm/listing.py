@@ -105,7 +105,8 @@ def listing(source: Source, delimiter: str | None = None) -> Listing:
         numbers = [number for number, _ in lines[2:]]
     else:
         mark = delimiter or _delimiter(header)
-        ended = mark != " " and all(line.rstrip().endswith(mark) for _, line in lines[1:])
+        fields = header.count(mark)
+        ended = mark != " " and all(line.rstrip().endswith(mark) and line.count(mark) > fields for _, line in lines[1:])
         if ended and not header.rstrip().endswith(mark):
             header += mark  # of --parsable, with a header from elsewhere
         names = _split(header, mark, None, source, first)
