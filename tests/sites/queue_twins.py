@@ -219,7 +219,7 @@ def fcfs(loop: Loop, waiting: list[int], now: int) -> None:
         one = len(site.allowed(job)) == 1
         # who has a choice is first looked at as one who needs cores
         some = one or sum(loop.free[node] for node in site.eligible(job) - shut) >= job.asked
-        if some and not any(site.room(use if one else loop.use, job.queue, name, job.asked) for name in allowed):
+        if some and not any(site.room(use, job.queue, name, job.asked) for name in allowed):
             continue
         if (found := place(loop, job, use, shut)) is not None:
             loop.begin(number, now, *found)

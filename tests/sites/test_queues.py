@@ -51,7 +51,7 @@ def test_conservative(seed: int) -> None:
 
 
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(60), 5158, 5178])
 def test_reclaim_under_first_come_first_served(seed: int, several: bool) -> None:
     site = random_reclaim(seed, several=several)
     found = unrack.simulate(site.cluster, site.workload, "fcfs").placements

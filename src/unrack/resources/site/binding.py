@@ -138,6 +138,8 @@ class Binding:
         if len(open_to) > 1 and not all(name in site.hours for name in open_to):
             open_to = [name for name in open_to if name not in site.hours]
         open_to = open_to[:1] if open_to and open_to[0] in site.hours else open_to
+        if reservation and open_to and open_to[0] in site.hours and (fault := self._over_before(job, reservation)):
+            return Where(why=fault)
         return Where(tuple(open_to), features, nodes, without, reservation) if open_to else Where(why=why)
 
     def _queue(self, job: int) -> QueueFile | None:
@@ -197,7 +199,7 @@ class Binding:
         what = f"partition {name}"
         if not part.open:
             return f"{what} is not open"
-        if part.hours and not self._ends_in(job, part.hours):
+        if part.hours and not said.reservation[job] and not self._ends_in(job, part.hours):
             return f"{what} is not open for as long as it asks for, from its submission on"
         if why := self._barred(job, part, what):
             return why
@@ -259,7 +261,12 @@ class Binding:
             return why
         if one.flex:
             return f"{what} is over before it came" if one.windows_us[-1][1] <= said.submit_us[job] else ""
-        if said.request_us[job] > one.duration:
+        return self._over_before(job, name)
+
+    def _over_before(self, job: int, name: str) -> str:
+        """Why a job cannot run from start to end in a reservation; ``""``: it can."""
+        one, what = self.reservations[name], f"reservation {name}"
+        if self.said.request_us[job] > one.duration:
             return f"{what} is for jobs of {seconds_text(one.duration / SECOND_US)} at most"
         first = self._ends_in(job, [one])
         if first is None:

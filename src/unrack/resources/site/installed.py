@@ -166,7 +166,7 @@ class Site(Usual):
             return ()
         base, counts = self.computing.copy(), dict[int, Bools]()
         if where.reservation:
-            base = self.reserved.get(where.reservation, base) if self.owners[where.reservation] > 0 else base
+            base = self.reserved.get(where.reservation, base) if self.owner_of(where) > 0 else base
         if where.without:
             base = base & ~self._mask([where.without], "without")
         needed: tuple[tuple[int, Bools], ...] = ()
@@ -200,10 +200,9 @@ class Site(Usual):
         return NodeSets(masks_of, of.ravel().astype(np.int64), np.array(owner, np.int64))
 
     def owner_of(self, where: Where) -> int:
-        """The owner of the windows in which jobs run: of their reservation, or of their only partition."""
-        if where.reservation:
-            return self.owners[where.reservation]
-        return self.hours.get((where.partitions or ("",))[0], 0)
+        """Of the windows in which jobs run: of their reservation, or hours, which keep them from running outside."""
+        own, hours = self.owners.get(where.reservation, 0), self.hours.get((where.partitions or ("",))[0], 0)
+        return abs(own) if own and hours else own or hours
 
     def choices(self, asked: Ints) -> tuple[Bools, ...]:
         """The ways, where there are several."""

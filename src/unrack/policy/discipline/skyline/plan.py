@@ -83,9 +83,8 @@ class Plan(Grouped):
 
     def completed(self, starts: list[Start], now: int, choices: Chooser) -> list[Start]:
         """The starts with what is ample on their nodes; a job that finds too little after all is looked at again."""
-        kept = self.columns.kept_of
         if len(self.columns.kept_at):
-            starts = [one._replace(lease=self._with_cores(one.lease)) if kept[one.lease.job] else one for one in starts]
+            starts = [one._replace(lease=self._with_cores(one.lease)) for one in starts]
         if not (self.ample and any(start.lease.job in self.ample for start in starts)):
             return starts
         made, found = choices(now, False), list[Start]()
@@ -102,14 +101,15 @@ class Plan(Grouped):
         return found
 
     def _with_cores(self, lease: Lease) -> Lease:
-        """With the cores that a job claims of its nodes, as a reservation that counts says none."""
+        """With the cores that a job claims of its nodes, which a reservation that counts says nothing of; in order.
+
+        A job that was reserved for in the kernel may have a choice by now, as another has one.
+        """
         c, nodes = self.columns, lease.nodes
         cores = np.repeat(lease.rows[:, CORES], lease.rows[:, NODES])
         places = [c.kept_at[row, nodes] for row in range(len(c.kept_at)) if c.kept_of[lease.job] >> row & 1]
-        wanted = np.concatenate([np.stack([own, cores], axis=1)[own >= 0] for own in places])
-        lacks = wanted[~np.isin(wanted[:, PLACE], lease.claims[:, PLACE])]
-        claims = np.concatenate([lease.claims, lacks])
-        return lease._replace(claims=claims[claims[:, PLACE].argsort()]) if len(lacks) else lease
+        claims = np.concatenate([lease.claims, *(np.stack([own, cores], axis=1)[own >= 0] for own in places)])
+        return lease._replace(claims=claims[np.unique(claims[:, PLACE], return_index=True)[1]])
 
     def _round(self, view: View, jobs: Ints, now: int, running: int, what: PlanRound, choices: Chooser) -> list[Start]:
         cursor = self.columns.cursor
