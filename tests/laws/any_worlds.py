@@ -10,8 +10,12 @@ import polars as pl
 from law_worlds import S
 from test_irrelevance import World
 
+from unrack.workload.tier_asks import NO_CEILING, tier_asks
+
 PARTS = ("drives", "gpus", "licences", "links", "spread", "lent", "partitions", "windows", "cores", "het")
 """What there may be beside nodes."""
+MORE = ("models", "tiers", "preempted")
+"""What there may be besides, of which worlds of old know nothing: their draws come last."""
 PLACES = ("first-fit", "first-fit", "best-fit", "worst-fit", "tightest-run", "min-fragmentation")
 GPU_RULES = ("best-fit", "worst-fit", "pack", "spread", "drb", "topology", "fgd", "dot-product", "packing")
 
@@ -90,11 +94,40 @@ def any_world(draw: np.random.Generator, parts: set[str]) -> World:
             words["het"][at : at + 2] = [str(at + 1)] * 2
             for name in ("submit_us", "work_us", "request_us"):
                 jobs[name][at + 1] = jobs[name][at]
+    models: tuple[Any, ...] = ()
+    if "models" in parts:
+        pool = {"name": "shared", "kind": "ssd", "count": int(draw.integers(1, 4)), "share": 4,
+                "compose": int(draw.integers(1, 3)), "quantities": {"capacity_mb": 1000}}  # fmt: skip
+        cluster["pools"] = [*cluster.get("pools", []), pool]
+        devices["ssd", "capacity_mb"] = np.where(draw.random(count) < 0.5, draw.integers(50, 400, count), 0)
+        jobs["app"] = pl.Series(draw.choice(["shares", "other"], count).tolist())
+        models = ({"model": "shares", "kind": "ssd", "linear": True, "most_devices": 2, "most_sharers": 4},)
+    if "tiers" in parts:
+        far = [{"name": f"far{at}", "count": 1, "memory": int(draw.integers(2, 9)), "tier": tier}
+               for at, tier in enumerate(("rack", "far"))]  # fmt: skip
+        cluster["memory_pools"] = far
+        cluster["tiers"] = [{"name": "local", "price": 4}, {"name": "rack", "cost": 1, "price": 2}, {"name": "far", "cost": 2}]
+        cluster["pool_clusters"] = [[f"node{at}", *(f"node{nodes + p}" for p in range(2) if draw.random() < 0.7)]
+                                    for at in range(nodes)]  # fmt: skip
+        jobs["tasks"], jobs["memory_mb"] = one, draw.integers(1, 8, count)
+        floor = (jobs["memory_mb"] * draw.random(count)).astype(np.int64)
+        ceiling = np.where(draw.random(count) < 0.4, NO_CEILING, (jobs["memory_mb"] - floor) * 3)
+        jobs["slo"] = tier_asks(floor, ceiling.astype(np.int64))
+    if "preempted" in parts:
+        modes = ["requeue", "requeue", "checkpoint", "cancel", "suspend"]
+        low, high = of_nodes(), of_nodes()
+        site["partitions"] = [
+            {"name": "a", "nodes": low, "tier": 1, "preempt_mode": str(draw.choice(modes))},
+            {"name": "b", "nodes": high, "tier": 2},
+        ]
+        site["preempt"] = {"by": "partition", "victims": str(draw.choice(["youngest", "fewest"])),
+                           "exempt_time": int(draw.choice([0, 0, 7]))}  # fmt: skip
+        words["partition"] = draw.choice(["", "a", "a", "b"], count).tolist()
     if site:
         cluster["site"] = site
     if words:
         jobs["extra"] = pl.DataFrame(words)
-    return World(cluster, jobs | ({"devices": devices} if devices else {}))
+    return World(cluster, jobs | ({"devices": devices} if devices else {}), models)
 
 
 def any_rules(draw: np.random.Generator, parts: set[str]) -> dict[str, str]:
@@ -104,6 +137,8 @@ def any_rules(draw: np.random.Generator, parts: set[str]) -> dict[str, str]:
         rules["nodes"] = "whole"
     if "lent" in parts and "cores" not in parts:
         rules["memory"] = str(draw.choice(["naive", "local", "disaggregated"]))
+    if "tiers" in parts:
+        rules["memory"] = "slo"
     if "gpus" in parts and draw.random() < 0.5:
         rules["gpus"] = str(draw.choice(GPU_RULES))
     return rules

@@ -28,10 +28,11 @@ LENDERS = ("naive(scheduler=easy)", "disaggregated(scheduler=conservative)", "di
 
 
 class World(NamedTuple):
-    """A cluster as of a file, and what its jobs are made of."""
+    """A cluster as of a file, what its jobs are made of, and models of how they run."""
 
     cluster: dict[str, Any]
     jobs: dict[str, Any]
+    models: tuple[Any, ...] = ()
 
 
 def plain(seed: int, count: int = 24) -> World:
@@ -144,7 +145,7 @@ SEEDS = (0, 1, 5)
 def starts(world: World, policy: str) -> dict[int, float]:
     """When each job starts, s."""
     jobs: JobTable = job_table(**world.jobs)
-    log = begun(Run(Cluster.from_dict(world.cluster), jobs), policy).run()
+    log = begun(Run(Cluster.from_dict(world.cluster), jobs, world.models), policy).run()
     return dict(zip(log.attempt_job.tolist(), (log.attempt_start_us / S).tolist(), strict=True))
 
 

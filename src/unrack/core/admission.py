@@ -100,8 +100,8 @@ class Admission:
 
         Each resource looks at what is asked of itself alone. Jobs for which any node will do are not looked at, as
         without a site. A policy that does not say whether a job has a place is taken to have one where conservative
-        plans do, and not looked at if it lends memory. Nor are jobs that ask for devices, of which rules that choose
-        for one task after the other may find too few on the empty cluster, and enough on another.
+        plans do, and not looked at if it lends memory. Of devices nothing is asked: rules that choose for one task
+        after the other may find too few on the empty cluster, and enough on another.
         ``least``: the jobs at their smallest sizes; a job that has a smaller one than its own is not looked at.
         """
         places, where = self.cluster.places.installed, jobs.devices.get(("site", "where"))
@@ -109,13 +109,11 @@ class Admission:
         if where is None or not (told or not self.traits.lends):
             return {}
         unlike = {part.name for part in self.cluster.places.parts if part.name != "site" and part.by_place}
-        names, attached = [key for key in jobs.devices if key[0] in unlike], np.zeros(len(jobs), np.bool_)
-        for (kind, _), amounts in jobs.devices.items():
-            attached |= (amounts > 0) & (not is_resource(kind))
+        names = [key for key in jobs.devices if key[0] in unlike]
         others = [jobs.devices[key] for key in names]
         site = cast(Site, places["site"])
         narrow = [n for n in np.unique(where).tolist() if site.narrows(n)]
-        fixed = np.isin(where, narrow) & ~attached & (least is None or least.tasks == jobs.tasks)
+        fixed = np.isin(where, narrow) & (least is None or least.tasks == jobs.tasks)
         rows = np.flatnonzero(fixed & np.any([amounts > 0 for amounts in others] or [where < 0], axis=0))
         several = [n for n in np.unique(where[rows]).tolist() if site.choices(np.array([n]))]
         counts = np.where(np.isin(where, several), jobs.devices["site", "counts"], 0)
@@ -155,7 +153,7 @@ class Admission:
             return True
         if any(all(map(le, one, size)) for one in none):
             return False
-        found = any(self._holds(view, job, now) for now in self._moments(view, job))
+        found = any(self._holds(view, job, now, devices=False) for now in self._moments(view, job))
         (room if found else none).add(size)
         return found
 
@@ -176,9 +174,9 @@ class Admission:
         inside = {end for end in ends for window in own if window.start_us < end < window.end_us}
         return [window.start_us for window in own] + sorted(inside) or [max(ends, default=0)]
 
-    def _holds(self, view: View, job: int, now: int) -> bool:
+    def _holds(self, view: View, job: int, now: int, devices: bool = True) -> bool:
         draft = Draft(view, now)
-        draft.submit(job)
+        draft.submit(job, devices)
         judge: Any = self.policy
         if Ability.HOLDS not in self.traits.does:
             from unrack.policy.discipline.reservations import Conservative

@@ -64,17 +64,18 @@ class Draft:
         self._view.now = self.now
         return self._view
 
-    def submit(self, job: int) -> None:
-        """Let a new job come, before anything else happens on the draft.
+    def submit(self, job: int, devices: bool = True) -> None:
+        """Let a new job come, before anything else happens on the draft; it asks for pooled ``devices``, or does not.
 
         Raises
         ------
         RefusedError
             It has come already.
         """
-        devices, source = self._state.devices, self._origin._state.devices
-        if devices is not None and source is not None:  # a copy says nothing of new jobs
-            devices.columns = copied_columns(source.columns, 0, None)
+        state, source = self._state.devices, self._origin._state.devices
+        if state is not None and source is not None:  # a copy says nothing of new jobs
+            state.columns, state.asking = copied_columns(source.columns, 0, None), bytearray(state.asking)
+            state.asking[job] &= devices
         self._state.submit(job)
 
     def start(self, lease: Lease) -> None:
