@@ -67,7 +67,7 @@ class OnNodes(Mixed):
     def find(self, view: View, notes: MixedNotes, job: int, now: int) -> Lease | None:
         """A lease on the nodes that the function chooses; ``None``: it finds none, or too little else is free there."""
         if job in view.components.of:
-            return found_together(view, job, lambda left, one: self.find(left, notes, one, now))
+            return found_together(self, view, notes, job, now)
         chosen = self._chosen(view, notes, job, now)
         return None if chosen is None else self.on(view, notes, job, now, chosen)
 
@@ -101,10 +101,7 @@ class OnNodes(Mixed):
     def why(self, view: View, notes: MixedNotes, job: int, now: int) -> Reason | None:
         """The function finds no nodes, or what the job asks for beside them is not free."""
         if job in view.components.of:
-            return why_not_together(
-                view, job, lambda left, one: self.find(left, notes, one, now),
-                lambda left, one: self.why(left, notes, one, now),
-            )  # fmt: skip
+            return why_not_together(self, view, notes, job, now)
         chosen = self._chosen(view, notes, job, now)
         if chosen is None:
             claims = claiming(view, job)
