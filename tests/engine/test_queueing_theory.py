@@ -17,7 +17,7 @@ from unrack.ledger.lease import Lease
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World
-from unrack.slowdown.combined import Slowdown
+from unrack.slowdown import Slowdown
 from unrack.view import View
 from unrack.workload.job import job_table
 

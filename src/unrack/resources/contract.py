@@ -302,8 +302,8 @@ def no_room(asked: Ints, gangs: Gangs, room: Callable[[int, int, int], int]) -> 
     return found
 
 
-class Speeds(Protocol):
-    """How fast jobs run as far as one resource decides it; 1: as fast as alone on what they asked for.
+class Slowdown(Protocol):
+    """Speeds of running jobs: 1 = as fast as alone on what they asked for.
 
     ``view`` is a :class:`unrack.view.View` and ``lease`` a :class:`unrack.ledger.lease.Lease`, which stand below.
     """
@@ -351,7 +351,7 @@ class Resource(Protocol):
     def section(self, runs: Sequence[Kept]) -> tuple[Table, ...]:
         """What the report shows of the runs of one setting; none: nothing."""
 
-    def slowdown(self, cluster: Any, jobs: Any) -> Speeds | None:
+    def slowdown(self, cluster: Any, jobs: Any) -> Slowdown | None:
         """How jobs that hold it slow each other down on a cluster that has it; ``None``: they do not.
 
         Parameters
@@ -385,6 +385,6 @@ class UsualResource(ABC):
         """Of every quantity that jobs held: how much, by policy and over time, and which jobs waited for it."""
         return usual_tables(runs, self.name, self.metrics)
 
-    def slowdown(self, cluster: Any, jobs: Any) -> Speeds | None:
+    def slowdown(self, cluster: Any, jobs: Any) -> Slowdown | None:
         """Jobs do not slow each other down."""
         return None

@@ -24,9 +24,10 @@ from unrack.errors import FaultyPolicyError, InputError, RefusedError, RunError,
 from unrack.plugins.code import in_words
 from unrack.policy.contract import Policy
 from unrack.policy.own.fault import raised, refused
+from unrack.resources.contract import Slowdown
 from unrack.sim.faults import Fault
 from unrack.sim.usage.following import MemoryChanges, make_memory_changes
-from unrack.slowdown.combined import Slowdown, Together, by_resource, make_together, together
+from unrack.slowdown.combined import Together, by_resource, make_together, together
 from unrack.slowdown.memory.settings import MemoryContention, make_contention
 from unrack.slowdown.memory.speeds import MemorySpeeds
 from unrack.slowdown.model import Model, PoolSpeeds, make_models, pace_of, sets_speeds

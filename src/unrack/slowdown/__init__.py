@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from unrack.extras import lazily
 
 if TYPE_CHECKING:
-    from unrack.slowdown.combined import Slowdown as Slowdown
+    from unrack.resources.contract import Slowdown as Slowdown
     from unrack.slowdown.contention.predict import Contention as Contention
     from unrack.slowdown.contention.predict import Fallback as Fallback
     from unrack.slowdown.contention.profile import METHODS as METHODS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,25 +18,10 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease, Sizes
 from unrack.ledger.state import RUNNING
 from unrack.plugins.table import Table
+from unrack.resources.contract import Slowdown
 from unrack.resources.table import resource_of
 from unrack.view import View
 from unrack.workload.job import TASKS, JobTable
-
-
-class Slowdown(Protocol):
-    """Speeds of running jobs: 1 = as fast as alone on what it asked for."""
-
-    def touched(self, view: View, lease: Lease) -> Ints:
-        """int64[k]: the running jobs that may change speed because this lease came, went or changed.
-
-        Called after the change. The job of the lease is asked about too if it still runs.
-        """
-
-    def speeds(self, view: View, jobs: Ints) -> Floats:
-        """float64[jobs]: their speeds now; above 0."""
-
-    def feels(self, before: Lease, after: Lease) -> bool:
-        """False: no speed changes if a running job gets another lease on the same nodes, with the same devices."""
 
 
 class Together(StrEnum):

@@ -42,8 +42,6 @@ class Demand:
         Per task.
     devices
         Per task: kind of device → quantity → amount, for example ``{"nvme": {"bandwidth_mb_s": 1800}}``.
-    constraints
-        Names that a policy may understand; none is understood yet.
     local_mb
         Memory that must be local to the cores: a floor.
     ceiling_mb
@@ -59,7 +57,6 @@ class Demand:
     cores: int = 1
     memory_mb: int = 0
     devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    constraints: tuple[str, ...] = ()
     local_mb: int = 0
     ceiling_mb: int | None = None
     group: str = ""

@@ -6,24 +6,22 @@ or by a function of the user's own, the pass stops and asks (``queue_pass.py``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
-from unrack.policy.contract import Ability, Decision, Estimates, Reject, Start, Traits
+from unrack.policy.contract import Ability, Decision, Reject, Start, Traits
 from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.queue_kernel import Backfill, nothing_new
 from unrack.policy.discipline.queue_pass import NO_SECOND, Chooser, Passes
 from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.columns import limits_of, met
-from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, changes_us, in_order, is_fixed
-from unrack.policy.placement.any_resource import AnyResource, NodePlacement
-from unrack.policy.placement.contract import MemoryRule
-from unrack.policy.placement.lent_memory import FITS, LocalMemory
+from unrack.policy.placement.any_resource import AnyResource
+from unrack.policy.placement.lent_memory import FITS
 from unrack.policy.placement.node_kernel import room_for
 from unrack.policy.pools.pool_placement import next_second
 from unrack.policy.pools.pool_policy import Pooled
@@ -56,32 +54,20 @@ class ListScheduler(AnyResource):
 
     Parameters
     ----------
-    order
-        A name in ``ORDERS`` or a function ``order(view, queue, now) -> jobs``.
-    place
-        ``"first-fit"``, ``"best-fit"``, ``"worst-fit"``, a rule for pools of devices (a name in
-        :data:`unrack.policy.placement.lent_memory.PLACES`), or a function ``place(free, total, job) -> Lease | None``.
     backfill
         ``"none"``: no job passes the head. ``"any"``: any that fits now. ``"easy"``: any that does not delay the head.
-    nodes
-        ``"shared"``: several jobs may hold cores of one node. ``"whole"``: a node serves one job at a time.
-    estimates
-        ``"requested"`` or ``"exact"`` run times.
     depth
         How many jobs behind the head are considered.
-    label
-        What reports call it.
     backfill_order
         In which order jobs behind the head are tried: a name in ``ORDERS`` or a function; ``None``: as ``order``. With
         EASY backfill and ``"sjf"`` this is EASY-SJBF: the head by arrival, jobs that may pass it by shortest first.
-    memory
-        Where the memory of tasks comes from; default: the node that they run on.
-    gpus
-        The rule for GPUs; ``None``: those that are nearest to each other, wherever the node is.
     wait
         Whether jobs wait; False: a job without a place when it comes is turned away, as services are.
     pools
         The rule for pools of devices with its parameters; ``None``: that of ``place``, as it is.
+    **others
+        Those of :class:`unrack.policy.placement.any_resource.AnyResource`; ``place`` may also be a function
+        ``place(free, total, job) -> Lease | None``.
 
     Raises
     ------
@@ -89,16 +75,11 @@ class ListScheduler(AnyResource):
         There is an order of those that pass, and none may.
     """
 
-    order: str | Order = "fcfs"
-    place: str | NodePlacement = "first-fit"
     backfill: str = "none"
-    nodes: str = "shared"
-    estimates: Estimates = Estimates.REQUESTED
+    _: KW_ONLY
     depth: int = UNLIMITED
     label: str = "list"
     backfill_order: str | Order | None = None
-    memory: MemoryRule = field(default_factory=LocalMemory)
-    gpus: GpuRule | None = None
     wait: bool = True
     pools: Pooled | None = None
 

@@ -12,7 +12,7 @@ starts those that are due now.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.jobs import STIRRED, Promises
-from unrack.policy.contract import Ability, Decision, Estimates, Start
+from unrack.policy.contract import Ability, Decision, Start
 from unrack.policy.discipline.heads_kernel import PassRule
 from unrack.policy.discipline.list_scheduler import short_of
 from unrack.policy.discipline.queue_kernel import Backfill
@@ -29,11 +29,8 @@ from unrack.policy.discipline.skyline.choosing import Choices
 from unrack.policy.discipline.skyline.columns import COARSE, SEARCHES, PlanRound
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.discipline.slurm_search import WHOLE
-from unrack.policy.gpus.rule import GpuRule
-from unrack.policy.orders import Order, changes_us, in_order, is_fixed
+from unrack.policy.orders import changes_us, in_order, is_fixed
 from unrack.policy.placement.any_resource import AnyResource
-from unrack.policy.placement.contract import MemoryRule
-from unrack.policy.placement.lent_memory import LocalMemory
 from unrack.reasons import Code, Reason
 from unrack.resources.site.installed import Site
 from unrack.units import SECOND_US
@@ -67,30 +64,22 @@ def freed(view: View, compress: str) -> int:
     return view.unforeseen if compress == "early" else view.releases
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Conservative(Planning):
     """Backfill in which every job holds a reservation that only ever moves forward.
 
+    New jobs get reservations, and these move forward, in the order of the queue; ``place`` is a name.
+
     Parameters
     ----------
-    order
-        In which order new jobs get reservations and later move forward: a name in ``ORDERS`` or a function.
     compress
         When reservations move forward: ``"early"``, when a job ends before its booked end, a node comes back, or
         something else is free that was not planned to be; ``"ends"``, whenever anything is given back.
-    place, nodes, estimates, label
-        As for :class:`unrack.policy.discipline.list_scheduler.ListScheduler`; ``place`` is a name here.
-    memory
-        As there.
+    **others
+        Those of :class:`unrack.policy.placement.any_resource.AnyResource`.
     """
 
-    order: str | Order = "fcfs"
-    place: str = "first-fit"
-    nodes: str = "shared"
-    estimates: Estimates = Estimates.REQUESTED
     label: str = "conservative"
-    memory: MemoryRule = field(default_factory=LocalMemory)
-    gpus: GpuRule | None = None
     compress: str = "early"
 
     does: ClassVar[frozenset[Ability]] = frozenset({Ability.PROMISED})
@@ -157,7 +146,7 @@ def given_whole(view: View) -> Bools:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SlurmLike(Planning):
     """A main loop at every event, and backfill that plans for part of the queue at intervals.
 
@@ -175,8 +164,8 @@ class SlurmLike(Planning):
         What a plan keeps for a job that is to start later: ``"cores"``, those that it asks for; ``"nodes"``: its nodes
         whole, and for a job for which a limit has no room now nothing; ``"slurm"``: so, by the search of Slurm's own
         backfill where nodes and limits alone decide.
-    order, place, nodes, estimates, label, memory
-        As for :class:`Conservative`.
+    **others
+        Those of :class:`unrack.policy.placement.any_resource.AnyResource`.
     """
 
     interval_us: int = 30 * SECOND_US
@@ -184,13 +173,7 @@ class SlurmLike(Planning):
     queue: int = 100
     main: str = "events"
     reserve: str = "cores"
-    order: str | Order = "fcfs"
-    place: str = "first-fit"
-    nodes: str = "shared"
-    estimates: Estimates = Estimates.REQUESTED
     label: str = "slurm"
-    memory: MemoryRule = field(default_factory=LocalMemory)
-    gpus: GpuRule | None = None
 
     def begin(self, view: View) -> Plan:
         """Nothing planned yet."""

@@ -130,7 +130,7 @@ def kept_us(view: View) -> int:
     return until if open_now == owners else now
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LentSlurm(SlurmLike):
     """A Slurm-like scheduler with lent memory; parameters as of :class:`SlurmLike`."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -67,7 +67,7 @@ class OnNodes(Mixed):
     def find(self, view: View, notes: MixedNotes, job: int, now: int) -> Lease | None:
         """A lease on the nodes that the function chooses; ``None``: it finds none, or too little else is free there."""
         if job in view.components.of:
-            return found_together(view, job, lambda left, one: self.find(left, notes, one, now))
+            return found_together(self, view, notes, job, now)
         chosen = self._chosen(view, notes, job, now)
         return None if chosen is None else self.on(view, notes, job, now, chosen)
 
@@ -101,10 +101,7 @@ class OnNodes(Mixed):
     def why(self, view: View, notes: MixedNotes, job: int, now: int) -> Reason | None:
         """The function finds no nodes, or what the job asks for beside them is not free."""
         if job in view.components.of:
-            return why_not_together(
-                view, job, lambda left, one: self.find(left, notes, one, now),
-                lambda left, one: self.why(left, notes, one, now),
-            )  # fmt: skip
+            return why_not_together(self, view, notes, job, now)
         chosen = self._chosen(view, notes, job, now)
         if chosen is None:
             claims = claiming(view, job)
@@ -137,16 +134,36 @@ def why_not_on(mixed: Mixed, view: View, notes: MixedNotes | None, job: int, now
     return lacking or Reason(Code.NO_ROOM, "what it asks for beside the nodes that its placement chose")
 
 
+@dataclass(frozen=True)
 class AnyResource:
-    """A scheduler that counts nodes where that is exact, and else places jobs with all that they ask for."""
+    """A scheduler that counts nodes where that is exact, and else places jobs with all that they ask for.
 
-    place: Any  # a name in ``PLACES``, or a function of the user's own for nodes alone
-    nodes: str  # ``"shared"`` or ``"whole"``
-    memory: MemoryRule  # the rule for memory
-    gpus: GpuRule | None  # the rule for GPUs; ``None``: those that are nearest to each other, wherever the node is
-    order: str | Order
-    estimates: Estimates
-    label: str
+    Parameters
+    ----------
+    order
+        In which order jobs are considered: a name in ``ORDERS`` or a function ``order(view, queue, now) -> jobs``.
+    place
+        Which nodes are filled first: a name in :data:`unrack.policy.placement.lent_memory.PLACES`.
+    nodes
+        ``"shared"``: several jobs may hold cores of one node. ``"whole"``: a node serves one job at a time.
+    estimates
+        ``"requested"`` or ``"exact"`` run times.
+    label
+        What reports call it.
+    memory
+        Where the memory of tasks comes from; default: the node that they run on.
+    gpus
+        The rule for GPUs; ``None``: those that are nearest to each other, wherever the node is.
+    """
+
+    order: str | Order = "fcfs"
+    place: Any = "first-fit"
+    _: KW_ONLY
+    nodes: str = "shared"
+    estimates: Estimates = Estimates.REQUESTED
+    label: str = ""
+    memory: MemoryRule = field(default_factory=LocalMemory)
+    gpus: GpuRule | None = None
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ chooses for a component as for a job by itself, now and for times to come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -297,14 +297,14 @@ def claims_asked(view: View) -> bool:
     return seen is not None and seen.asking
 
 
-def _before_lacking(view: View, job: int, find: Callable[[View, int], Lease | None]) -> tuple[list[Lease], View, int]:
+def _before_lacking(placement: Any, view: View, notes: Any, job: int, now: int) -> tuple[list[Lease], View, int]:
     """The leases of the components before the first without a place, what they leave, and that one; -1: all have one.
 
-    ``find``: the lease of one on what is free, as of :meth:`unrack.policy.placement.contract.Placement.find`.
+    ``placement``: chooses for one on what is free, as of :class:`unrack.policy.placement.contract.Placement`.
     """
     left, parts = Apart(view, job), list[Lease]()
     for component in view.components.of[job]:
-        lease = find(left.view, component)
+        lease = placement.find(left.view, notes, component, now)
         if lease is None:
             return parts, left.view, component
         left.hold(lease)
@@ -312,25 +312,25 @@ def _before_lacking(view: View, job: int, find: Callable[[View, int], Lease | No
     return parts, left.view, -1
 
 
-def found_together(view: View, job: int, find: Callable[[View, int], Lease | None]) -> Lease | None:
+def found_together(placement: Any, view: View, notes: Any, job: int, now: int) -> Lease | None:
     """The lease of all components; ``None``: one of them has no place."""
-    parts, _, lacking_one = _before_lacking(view, job, find)
+    parts, _, lacking_one = _before_lacking(placement, view, notes, job, now)
     return together(job, parts) if lacking_one < 0 else None
 
 
-def why_not_together(
-    view: View, job: int, find: Callable[[View, int], Lease | None], why: Callable[[View, int], Reason | None]
-) -> Reason | None:  # fmt: skip
+def why_not_together(placement: Any, view: View, notes: Any, job: int, now: int) -> Reason | None:
     """Why the first component without a place has none; ``None``: all have one."""
-    _, left, component = _before_lacking(view, job, find)
-    reason = (why(left, component) or Reason(Code.NOT_YET)) if component >= 0 else None
-    return reason and reason._replace(what=f"{reason.what}, component {view.job(component).id}".strip())
+    _, left, component = _before_lacking(placement, view, notes, job, now)
+    if component < 0:
+        return None
+    reason: Reason = placement.why(left, notes, component, now) or Reason(Code.NOT_YET)
+    return reason._replace(what=f"{reason.what}, component {view.job(component).id}".strip())
 
 
-def kind_together(view: View, job: int, kind: Callable[[View, int], object]) -> object:
+def kind_together(placement: Any, view: View, notes: Any, job: int) -> object:
     """What decides whether a job has a place: the kinds of its components."""
     left = Apart(view, job)
-    return tuple(kind(left.view, component) for component in view.components.of[job])
+    return tuple(placement.kind(left.view, notes, component) for component in view.components.of[job])
 
 
 def lacking_of(view: View, job: int) -> Reason | None:

@@ -94,7 +94,7 @@ class Mixed:
             return None
         notes.pools.refused = 0
         if job in view.components.of:
-            return found_together(view, job, lambda left, one: self.find(left, notes, one, now))
+            return found_together(self, view, notes, job, now)
         if self._by_gpus(view, notes, job):
             return self._on_gpus(view, notes, job, now)
         pools = self._ready(view, notes)
@@ -149,7 +149,7 @@ class Mixed:
     def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
         if job in view.components.of:
-            return kind_together(view, job, lambda left, one: self.kind(left, notes, one))
+            return kind_together(self, view, notes, job)
         if self._by_gpus(view, notes, job):
             assert self.gpus is not None
             room = self.gpus.kind(view, notes.gpus, job)
@@ -212,10 +212,7 @@ class Mixed:
     def why(self, view: View, notes: MixedNotes, job: int, now: int) -> Reason | None:
         """What there is too little of."""
         if job in view.components.of:
-            return why_not_together(
-                view, job, lambda left, one: self.find(left, notes, one, now),
-                lambda left, one: self.why(left, notes, one, now),
-            )  # fmt: skip
+            return why_not_together(self, view, notes, job, now)
         pools = self._ready(view, notes)
         draws = pools.rule == RANDOM_FIT  # asking must not
         if not draws and self.find(view, notes, job, now) is not None:

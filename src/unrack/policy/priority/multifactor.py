@@ -54,7 +54,7 @@ PriorityUsageResetPeriod.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log
 from typing import NamedTuple
 
@@ -63,6 +63,7 @@ import numpy as np
 from unrack.errors import InputError
 from unrack.kernels.arrays import Floats, Ints
 from unrack.policy.priority.tree import FROM_PARENT, Associations, of_siblings, with_descendants
+from unrack.resources.site.keys import PriorityFile
 
 
 class FairShare(NamedTuple):
@@ -217,33 +218,6 @@ HIGHEST = 2**32 - 1
 """The highest priority that Slurm has."""
 
 
-@dataclass(frozen=True)
-class Multifactor:
-    """Weights, each 0 to 2^32 - 1, and how factors are computed.
-
-    An InputError if a weight is negative or too large, or the longest age is not above 0.
-    """
-
-    age: int = 0
-    fair_share: int = 0
-    job_size: int = 0
-    partition: int = 0
-    qos: int = 0
-    association: int = 0
-    tres: Mapping[str, float] = field(default_factory=dict)  # kind of resource -> weight
-    max_age_us: int = 7 * DAY_US  # at which age the factor is 1, µs
-    favor_small: bool = False
-    small_relative_to_time: bool = False
-
-    def __post_init__(self) -> None:
-        single = {name: getattr(self, name) for name in FACTORS}
-        for name, weight in {**single, **{f"tres.{kind}": weight for kind, weight in self.tres.items()}}.items():
-            if not 0 <= weight <= HIGHEST:
-                raise InputError(f"multifactor, {name}", str(weight), f"a weight from 0 to {HIGHEST}")
-        if self.max_age_us < 1:
-            raise InputError("multifactor, max_age_us", str(self.max_age_us), "a time above 0")
-
-
 class Jobs(NamedTuple):
     """What is asked of jobs, a column each; ``tres``: kind of resource to amounts, int64[jobs]."""
 
@@ -278,7 +252,7 @@ def _part(amount: Ints | Floats, whole: float) -> Floats:
     return np.minimum(np.maximum(part, 0.0, out=part), 1.0, out=part)
 
 
-def size_factors(weights: Multifactor, jobs: Jobs, whole: Whole) -> Floats:
+def size_factors(weights: PriorityFile, jobs: Jobs, whole: Whole) -> Floats:
     """float64[jobs]: the size of jobs, 0 to 1."""
     if weights.small_relative_to_time:
         size = _part(jobs.cores / np.maximum(jobs.limit_us / MINUTE_US, 1.0), whole.cores)
@@ -287,8 +261,8 @@ def size_factors(weights: Multifactor, jobs: Jobs, whole: Whole) -> Floats:
     return 1.0 - size if weights.favor_small else size
 
 
-FACTORS: dict[str, Callable[[Multifactor, Jobs, Whole], Floats]] = {
-    "age": lambda weights, jobs, whole: _part(jobs.waited_us, weights.max_age_us),
+FACTORS: dict[str, Callable[[PriorityFile, Jobs, Whole], Floats]] = {
+    "age": lambda weights, jobs, whole: _part(jobs.waited_us, weights.max_age),
     "fair_share": lambda weights, jobs, whole: jobs.fair_share,
     "job_size": size_factors,
     "partition": lambda weights, jobs, whole: _part(jobs.partition, whole.partition),
@@ -298,7 +272,7 @@ FACTORS: dict[str, Callable[[Multifactor, Jobs, Whole], Floats]] = {
 """Weight that is one number → the factors of jobs, float64[jobs], 0 to 1."""
 
 
-def priorities(weights: Multifactor, jobs: Jobs, whole: Whole) -> Ints:
+def priorities(weights: PriorityFile, jobs: Jobs, whole: Whole) -> Ints:
     """int64[jobs]: the priorities of jobs, 1 to 2^32 - 1, the highest first.
 
     An InputError if a kind of resource has a weight, and jobs or the cluster have no amounts of it.

@@ -23,16 +23,7 @@ from unrack.cluster.spec import UNCOUNTED_MB
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.columns import grown, room_for
-from unrack.policy.priority.multifactor import (
-    FACTORS,
-    Decay,
-    Jobs,
-    Multifactor,
-    Whole,
-    fair_share,
-    fair_tree,
-    priorities,
-)
+from unrack.policy.priority.multifactor import Decay, Jobs, Whole, fair_share, fair_tree, priorities
 from unrack.policy.priority.tree import ROOT, Associations, associations, from_columns
 from unrack.resources.site.features import Whose
 from unrack.resources.site.installed import Site
@@ -99,7 +90,6 @@ class Rules:
 
     accounts: tuple[AccountFile, ...]
     table: PriorityFile
-    weights: Multifactor
     decay: Decay
     whole: Whole
     owners: tuple[Whose, ...]
@@ -116,7 +106,6 @@ class Rules:
         file = site.file if isinstance(site, Site) else SiteFile()
         owners = site.whose if isinstance(site, Site) else (Whose(),)
         table, key = file.priority or PriorityFile(), ("site", "whose")
-        named = {name: getattr(table, name) for name in (*FACTORS, "tres", "favor_small", "small_relative_to_time")}
         tiers = sorted({one.tier for one in owners})
         about = np.array([(tiers.index(one.tier), one.partition, one.qos, one.nice) for one in owners], np.int64)
         counted = cluster.memory_mb[cluster.memory_mb != UNCOUNTED_MB]
@@ -130,8 +119,8 @@ class Rules:
             qos=max((one.priority for one in file.qos), default=0),
         )  # fmt: skip
         return cls(
-            accounts=tuple(file.accounts), table=table, weights=Multifactor(**named, max_age_us=table.max_age or 0),
-            decay=Decay(table.half_life or 0, table.reset or 0), whole=whole, owners=owners, about=about.T.copy(),
+            accounts=tuple(file.accounts), table=table, decay=Decay(table.half_life or 0, table.reset or 0),
+            whole=whole, owners=owners, about=about.T.copy(),
             usage_factor=np.array([one.usage_factor for one in owners]),
             quantity=places.quantities.index(key) if key in places.quantities else -1,
             most_cores=int(cluster.cores.max()),
@@ -280,16 +269,16 @@ class Standing:
         assert runs is not None
         tier, partition, qos, nice = rules.about[:, self.owners[jobs]]
         member, none = self.member[jobs], np.zeros(len(jobs), np.int64)
-        by_size = rules.weights.job_size > 0
+        by_size = rules.table.job_size > 0
         waits_since = np.where(runs.released_us[jobs] < 0, view.submit_us[jobs], runs.released_us[jobs])
         asked = Jobs(
             np.maximum(self.at_us - waits_since, 0), self.factor[member],
             rules.asked(view, "nodes", jobs) if by_size else none,
             rules.asked(view, "cores", jobs) if by_size else none, view.asks[ESTIMATE, jobs], partition, qos,
             self.members.priority[member], nice,
-            {kind: rules.asked(view, kind, jobs) for kind in rules.weights.tres},
+            {kind: rules.asked(view, kind, jobs) for kind in rules.table.tres},
         )  # fmt: skip
-        self.key[jobs] = -((tier << TIER_BITS) + priorities(rules.weights, asked, rules.whole))
+        self.key[jobs] = -((tier << TIER_BITS) + priorities(rules.table, asked, rules.whole))
         self.keyed_us[jobs] = self.at_us
 
 

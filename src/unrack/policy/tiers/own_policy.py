@@ -5,7 +5,7 @@ A data centre with tiers, and what servers ask of it, come as the arrays that al
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import index
 from typing import ClassVar, SupportsIndex
 
@@ -20,7 +20,7 @@ from unrack.policy.placement.contract import Room
 from unrack.policy.pools.own import Placed
 from unrack.policy.tiers.cluster_kernel import SLO, Clusters, choose_cluster
 from unrack.sealed import sealed
-from unrack.solver.servers import NOWHERE, Asked, Supply, asked, least_prices
+from unrack.solver.servers import Asked, Supply, asked, least_prices
 from unrack.view import View
 from unrack.workload.job import CORES, MEMORY, JobTable
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, scaled_ceiling
@@ -57,45 +57,22 @@ def check_products(supply: Supply, mb: int, where: str) -> None:
         raise ClusterError(f"{where}, price of a tier", f"{price}, too large to be added up", "a smaller one")
 
 
-def asked_of_jobs(cores: Ints, mb: Ints, slo: TierAsks | None, cluster: Cluster) -> Asked:
-    """What the jobs of a workload, servers of one task each, ask in the numbers of a data centre.
+def in_numbers(cluster: Cluster, jobs: JobTable, meets: bool = True) -> Asked:
+    """What a task of each job asks in the numbers of a data centre with tiers; it forbids tiers that are there.
 
-    ``cores``, ``mb``: int64[jobs], cores, and MB; ``slo``: what they ask of tiers; ``None``: nothing. Errors as of
-    :func:`check_names`; or costs, prices and memory are too large together.
+    ``meets``: False: whatever its SLOs say.
     """
-    check_products(supply_of(cluster), int(mb.max(initial=0)), "workload")
-    if slo is not None:
-        check_names(slo, cluster)
-    return in_numbers(cores, mb, slo, cluster)
-
-
-def in_numbers(
-    cores: Ints, mb: Ints, slo: TierAsks | None, cluster: Cluster, most_clusters: int | None = None
-) -> Asked:
-    """The same of jobs that have been checked."""
-    tiers = cluster.tiers
+    tiers, slo = cluster.tiers, jobs.slo
     assert tiers is not None
-    most = NOWHERE if most_clusters is None else most_clusters
-    if slo is None:
-        none = np.full(len(cores), NO_CEILING, np.int64)
-        return asked(cores, mb, 0 * none, none, tiers=len(tiers.names), most_clusters=most)
-    forbidden = np.zeros((len(cores), len(tiers.names)), np.bool_)
-    for row, tier in enumerate(slo.tier_names):
-        if slo.forbidden[:, row].any():
-            forbidden[:, tiers.names.index(tier)] = slo.forbidden[:, row]
-    level_of = np.array([*(cluster.levels.index(spread) for spread in slo.spread_names), NOWHERE], np.int64)
-    level = level_of[slo.spread]
-    return asked(
-        cores,
-        mb,
-        slo.floor_mb,
-        scaled_ceiling(slo.ceiling_mb, tiers.cost_scale),
-        tiers=len(tiers.names),
-        forbidden=forbidden,
-        group=np.where(level >= 0, slo.group, NOWHERE),
-        level=level,
-        most_clusters=most,
-    )
+    forbidden = np.zeros((len(jobs), len(tiers.names)), np.bool_)
+    floor, ceiling = np.zeros(len(jobs), np.int64), np.full(len(jobs), NO_CEILING, np.int64)
+    if slo is not None:
+        floor, ceiling = (slo.floor_mb, slo.ceiling_mb) if meets else (floor, ceiling)
+        for row, tier in enumerate(slo.tier_names):
+            if tier in tiers.names:
+                forbidden[:, tiers.names.index(tier)] = slo.forbidden[:, row]
+    ceiling = scaled_ceiling(ceiling, tiers.cost_scale)
+    return asked(jobs.cores, jobs.memory_mb, floor, ceiling, tiers=len(tiers.names), forbidden=forbidden)
 
 
 def check_names(slo: TierAsks, cluster: Cluster) -> None:
@@ -111,13 +88,6 @@ def check_names(slo: TierAsks, cluster: Cluster) -> None:
     for spread in slo.spread_names:
         if spread not in cluster.levels:
             raise InputError("workload, spread", repr(spread), _one_of(cluster.levels))
-
-
-def could_hold(supply: Supply, asks: Asked, meets: bool) -> Bools:
-    """bool[servers]: which have a place in the empty data centre; ``meets``: within the SLOs."""
-    if not meets:
-        asks = replace(asks, floor=np.zeros_like(asks.floor), ceiling=np.full_like(asks.ceiling, NO_CEILING))
-    return least_prices(supply, asks) >= 0
 
 
 def _one_of(names: tuple[str, ...]) -> str:
@@ -255,8 +225,15 @@ class OnTiers(Placed):
 
 
 def possible_servers(cluster: Cluster, jobs: JobTable, meets: bool) -> Bools:
-    """bool[jobs]: which servers have a place in an empty data centre with tiers; ``meets``: within their SLOs."""
-    return could_hold(supply_of(cluster), asked_of_jobs(jobs.cores, jobs.memory_mb, jobs.slo, cluster), meets)
+    """bool[jobs]: which servers have a place in an empty data centre with tiers; ``meets``: within their SLOs.
+
+    Errors as of :func:`check_names`; or costs, prices and memory are too large together.
+    """
+    supply = supply_of(cluster)
+    check_products(supply, int(jobs.memory_mb.max(initial=0)), "workload")
+    if jobs.slo is not None:
+        check_names(jobs.slo, cluster)
+    return least_prices(supply, in_numbers(cluster, jobs, meets)) >= 0
 
 
 def refuse_others(label: str, cluster: Cluster, jobs: JobTable) -> None:

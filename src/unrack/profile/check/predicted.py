@@ -91,7 +91,7 @@ def slowed(job: Job, speeds: Sequence[float], how: Together = Together.ADD) -> S
 
 
 class SharerSpeeds:
-    """By how many use the drive; see :class:`unrack.slowdown.combined.Slowdown`.
+    """By how many use the drive; see :class:`unrack.resources.contract.Slowdown`.
 
     Unlike the models of a study, each job has speeds of its own, whatever the others run. ``parts``: by rows of the
     job table.

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from unrack.kernels.arrays import Floats, Ints
-from unrack.resources.contract import Installed, Nodes, Speeds, UsualResource
+from unrack.resources.contract import Installed, Nodes, Slowdown, UsualResource
 from unrack.resources.gpus.choice import Neighbours, terms, utility_of
 from unrack.resources.gpus.columns import (
     GPUS,
@@ -209,7 +209,7 @@ class GpuResource(UsualResource):
         rows = rows_by_policy(runs, _row)
         return (Table("Placements", WORDS, HEAD, rows), *_fragmentation(runs), *_pictures(runs)) if rows else ()
 
-    def slowdown(self, cluster: Any, jobs: Any) -> Speeds | None:
+    def slowdown(self, cluster: Any, jobs: Any) -> Slowdown | None:
         """See :class:`unrack.resources.gpus.slowdown.GpuSpeeds`."""
         from unrack.resources.gpus.slowdown import GpuSpeeds
 

@@ -25,7 +25,7 @@ def rows_of(fleet: Fleet, jobs: JobTable) -> Ints:
 
 
 class GpuSpeeds:
-    """How jobs slow each other down on the GPUs of a cluster; see :class:`unrack.slowdown.combined.Slowdown`.
+    """How jobs slow each other down on the GPUs of a cluster; see :class:`unrack.resources.contract.Slowdown`.
 
     The factor of a job is that of its application when its GPUs are at several sockets (or machines), times the worst
     of those beside its neighbours. Where no machine that it is on holds so many GPUs at one socket, its run time is

@@ -29,7 +29,7 @@ from unrack.resources.contract import (
     Installed,
     Nodes,
     Place,
-    Speeds,
+    Slowdown,
     Usual,
     UsualResource,
     no_room,
@@ -245,7 +245,7 @@ class Links(Usual):
 class UplinkFile(Strict):
     """The key ``racks``: an uplink of each rack."""
 
-    mb_s: Number | str  # what it carries, as of a node
+    mb_s: Number | str  # what a link carries: MB/s, or text such as ``"10 Gb/s"``; rounded down
 
     @model_validator(mode="after")
     def _an_amount(self) -> UplinkFile:
@@ -258,26 +258,15 @@ class UplinkFile(Strict):
         return _units(self.mb_s)
 
 
-class LinksFile(Strict):
+class LinksFile(UplinkFile):
     """The table ``links``: one link of each node, and where racks have uplinks, one of each rack."""
 
-    mb_s: Number | str  # what the link of a node carries: MB/s, or text such as ``"10 Gb/s"``; rounded down
     # How many times as much jobs may claim of links and uplinks as these carry. Default: 1.
     oversubscribe: Annotated[FiniteFloat, Field(ge=1, le=1000)] = 1.0
     # How network load slows applications down: ``"rodinia"``, a CSV file, or a table of an application and two shares
     # of its run time in per cent: in the network alone, and beside a full link. Default: it slows no job down.
     profiles: str | dict[str, tuple[FiniteFloat, FiniteFloat]] = ""
     racks: UplinkFile | None = None  # Uplinks, which devices of another rack use as well. Default: none.
-
-    @model_validator(mode="after")
-    def _an_amount(self) -> LinksFile:
-        _units(self.mb_s)
-        return self
-
-    @property
-    def units(self) -> int:
-        """MB/s of a node's link."""
-        return _units(self.mb_s)
 
     def held(self, units: int) -> int:
         """How much of a link of so many MB/s jobs may hold."""
@@ -349,7 +338,7 @@ class LinkResource(UsualResource):
             )
         )  # fmt: skip
 
-    def slowdown(self, cluster: Any, jobs: Any) -> Speeds | None:
+    def slowdown(self, cluster: Any, jobs: Any) -> Slowdown | None:
         """See :class:`unrack.resources.links.slowdown.LinkSpeeds`."""
         from unrack.resources.links.slowdown import LinkSpeeds
 

@@ -21,7 +21,7 @@ from unrack.workload.job import JobTable
 
 
 class LinkSpeeds:
-    """How jobs slow each other down on the links of a cluster; see :class:`unrack.slowdown.combined.Slowdown`.
+    """How jobs slow each other down on the links of a cluster; see :class:`unrack.resources.contract.Slowdown`.
 
     Which job is on which link is noted as leases come and go, and noted anew where that is not what the ledger says.
     """

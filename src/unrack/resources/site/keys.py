@@ -74,7 +74,7 @@ def circle_of(following: Mapping[str, Sequence[str]]) -> str:
 
 
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
-Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], BeforeValidator(_weights)]
+Weights = Annotated[dict[str, Annotated[float, Field(ge=0, lt=2**32)]], BeforeValidator(_weights)]
 Weight = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**32)]
 Amounts = Annotated[dict[str, int], BeforeValidator(_amounts)]
 Usage = Annotated[float, Field(ge=0, lt=1e18)]
@@ -277,7 +277,7 @@ class ReservationFile(Recurring):
 class PriorityFile(Strict):
     """The table ``site.priority``: which job is first under ``order=multifactor``.
 
-    Of the keys of Slurm, :class:`unrack.policy.priority.multifactor.Multifactor` has the formula.
+    Those of Slurm; :mod:`unrack.policy.priority.multifactor` has the formula.
     """
 
     age: Weight = 0

@@ -8,7 +8,6 @@ that the pool is in are closed. A cluster is in use while its compute pool holds
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +17,9 @@ from unrack.cluster.tiers import LOCAL, Tiers
 from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.ledger.lease import CORES as ROW_CORES
 from unrack.ledger.lease import FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
-from unrack.policy.tiers.own_policy import supply_of
+from unrack.policy.tiers.own_policy import in_numbers, supply_of
 from unrack.sim.log import RunLog
-from unrack.solver.servers import Asked, asked, least_prices
+from unrack.solver.servers import least_prices
 from unrack.steps import changed, each_of, summed_at
 from unrack.units import SECOND_US
 from unrack.workload.tier_asks import NO_CEILING, scaled_ceiling
@@ -175,24 +174,11 @@ def least_job_prices(log: RunLog) -> Ints:
 
     Within its SLOs; those that no empty cluster can meet do not count, and a job that fits none costs 0.
     """
-    asks, supply = _asked(log), supply_of(log.cluster)
-    within = least_prices(supply, asks)
-    free = replace(asks, floor=np.zeros_like(asks.floor), ceiling=np.full_like(asks.ceiling, NO_CEILING))
-    each = within if (within >= 0).all() else np.where(within >= 0, within, least_prices(supply, free).clip(0))
-    return each * log.jobs.tasks
-
-
-def _asked(log: RunLog) -> Asked:
-    """What a task of each job asks; names of tiers that the cluster does not have forbid nothing."""
-    jobs, tiers = log.jobs, tiers_of(log)
-    forbidden = np.zeros((len(jobs), len(tiers.names)), np.bool_)
-    floor = np.zeros(len(jobs), np.int64)
-    if (slo := jobs.slo) is not None:
-        floor = slo.floor_mb
-        for index, name in enumerate(slo.tier_names):
-            if name in tiers.names:
-                forbidden[:, tiers.names.index(name)] = slo.forbidden[:, index]
-    return asked(jobs.cores, jobs.memory_mb, floor, scaled_ceilings(log), tiers=len(tiers.names), forbidden=forbidden)
+    supply, each = supply_of(log.cluster), np.full(len(log.jobs), -1)
+    for meets in (True, False):
+        if (each < 0).any():
+            each = np.where(each < 0, least_prices(supply, in_numbers(log.cluster, log.jobs, meets)), each)
+    return each.clip(0) * log.jobs.tasks
 
 
 SLO_NAMES = ("met", "local", "remote", "both")
