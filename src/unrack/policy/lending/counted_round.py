@@ -214,7 +214,7 @@ def search(
         return -1
     alone = Gang(asked.tasks, asked.cores, 0, asked.us)
     wanted.claims[0, 1] = need
-    return earliest(sky, steps, groups, slots, alone, length, wanted, 0, i, NEVER_US, True)
+    return earliest(sky, steps, groups, slots, alone, length, wanted, 0, i, NEVER_US, True, False)
 
 
 @inlined

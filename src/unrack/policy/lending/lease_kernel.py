@@ -11,7 +11,7 @@ import numpy as np
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
-from unrack.kernels.ordering import order_of
+from unrack.kernels.ordering import order_of, zeros
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB
 from unrack.policy.lending.borrowing import (
@@ -77,6 +77,39 @@ class Leases(NamedTuple):
 
 
 @inlined
+def groups_hold(terms: LendingTerms, free: Ints, cores_at: Ints, asker: Asker) -> bool:
+    """Whether lending groups have memory for whole tasks, where no node reaches all of them: a bound, not a choice.
+
+    Of a node that may take tasks a job may use all that is free, of others what they may lend.
+    """
+    of_group, limits, held = zeros(terms.groups), asker.lendable, 0
+    for node in range(free.shape[1]):
+        if terms.group[node] < 0:
+            return True
+        mb = free[MEM, node]
+        if limits.shape[0] > 0 and cores_at[node] < asker.cores:
+            mb = min(mb, limits[node])
+        of_group[terms.group[node]] += max(mb, 0)
+    for g in range(terms.groups):
+        held += of_group[g] // max(asker.mb, 1)
+    return held >= asker.tasks or asker.mb == 0
+
+
+@inlined
+def may_hold(terms: Any, free: Ints, cores_at: Ints, asker: Asker) -> bool:
+    """Whether there are cores and memory for all tasks, as far as is seen without a choice."""
+    places, supply = 0, 0
+    for node in range(free.shape[1]):
+        supply += free[MEM, node]
+        if places < asker.tasks and cores_at[node] >= 0:
+            places += min(tasks_by_cores(cores_at[node], asker.cores), asker.tasks)
+    enough = places >= asker.tasks and supply >= asker.tasks * asker.mb
+    if enough and terms is not None:
+        enough = groups_hold(terms, free, cores_at, asker)
+    return enough
+
+
+@inlined
 def place_job(
     terms: Any, free: Ints, total: Ints, cores_at: Ints, whole: bool, fit: int, asker: Asker, aware: Any, look: bool,
     out: Leases,
@@ -89,15 +122,12 @@ def place_job(
     these are by borrower.
     """
     tasks, cores, mb = asker.tasks, asker.cores, asker.mb
-    shown, own, places, supply, row = np.empty_like(free), np.zeros(free.shape, np.int64), 0, 0, -1
+    if not may_hold(terms, free, cores_at, asker):
+        return -1, 0
+    shown, own, row = np.empty_like(free), np.zeros(free.shape, np.int64), -1
     for node in range(free.shape[1]):
         shown[CPU, node], shown[MEM, node] = max(cores_at[node], 0), free[MEM, node] if cores_at[node] >= 0 else 0
         own[CPU, node], own[MEM, node] = total[CPU, node] if cores_at[node] >= 0 else 0, total[MEM, node]
-        supply += free[MEM, node]
-        if places < tasks and cores_at[node] >= 0:
-            places += min(tasks_by_cores(cores_at[node], cores), tasks)
-    if places < tasks or supply < tasks * mb:
-        return -1, 0
     if terms is None or (terms.rule >= 4 and asker.quota.shape[0] == 0):
         row = place_on_nodes(shown, own, tasks, cores, mb, whole, fit, out.rows, 0)
     if terms is None or row >= 0:

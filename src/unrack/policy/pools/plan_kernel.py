@@ -66,7 +66,7 @@ from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.policy.discipline.skyline.steps import Slots, lent_by
 from unrack.policy.lending.answers import write
-from unrack.policy.lending.lease_kernel import Asker, Leases, place_job
+from unrack.policy.lending.lease_kernel import Asker, Leases, may_hold, place_job
 from unrack.policy.placement.node_kernel import add_node, gang_of
 from unrack.policy.pools.place_kernel import DEVICES as SIZE
 from unrack.policy.pools.place_kernel import (
@@ -182,31 +182,31 @@ def choose_devices(
         mark[OLD], mark[OLD_TURN] = give_up(line, job)
     mark[TRIED] = -1
     cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
-    if least(line, start_us, start_us + us) == ROOM:
-        return short_of(cursor, SHARERS)
     lends = sky.may_lend.shape[0] > 0
     slots, first_place = Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[2]), sky.free_places.shape[0]
     first_place -= nodes
     room = PoolRoom(
         np.empty(nodes, np.int64), np.empty((2, nodes), np.int64), zeros(nodes if lends else 0), sky.may_lend,
-        lendable(order.shape[0], us, sky) if lends else np.empty(0, np.int64),
+        zeros(nodes if lends else 0),
     )  # fmt: skip
-    places = 0
+    none = np.empty(0, np.int64)
+    limit = lendable(order.shape[0], us, sky) if lends else none
     for node in range(nodes):
         is_open = installed[CPU, node] > 0
         if lends:
             already = lent_by(low, 0, slots, first_place, node)
             is_open = is_open and already <= sky.may_lend[node]
             room.lent[node] = already
-            room.limit[node] += already  # beside what it lends already
+            room.limit[node] = limit[node] + already  # beside what it lends already
         room.free[CPU, node], room.free[MEM, node] = low[0, CPU, node], low[0, MEM, node]
         is_open = is_open and not (whole and low[0, CPU, node] < installed[CPU, node])
         room.cores[node] = low[0, CPU, node] if is_open else -1
-        places += max(room.cores[node], 0) // max(cores, 1)
-    if places < tasks:
+    asker = Asker(job, start_us, sky.running, running, tasks, cores, mb, us, none, none, limit)
+    if not may_hold(terms, room.free, room.cores, asker):  # asked first, as devices at a time cost more
         return 0
-    count, local, none = zeros(nodes), zeros(nodes), np.empty(0, np.int64)
-    cores_at, limit = np.empty(nodes, np.int64), np.empty(nodes if lends else 0, np.int64)
+    if least(line, start_us, start_us + us) == ROOM:
+        return short_of(cursor, SHARERS)
+    count, local, cores_at = zeros(nodes), zeros(nodes), np.empty(nodes, np.int64)
     found = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
     loans, loan_end, first_share = np.empty((loans_room if lends else 0, 3), np.int64), 0, used[SHARES]
     left, part, part_of = tasks, 0, -1  # of a node: tasks that have their devices there, and no memory yet

@@ -90,7 +90,9 @@ REACH = COARSE + 1
 """One more: before which time (µs) a plan has to end, as windows that begin then do not divide its groups."""
 SEARCHES = REACH + 1
 """One more: 1: places of jobs are searched as Slurm does (:mod:`unrack.policy.discipline.slurm_search`)."""
-CURSOR = SEARCHES + 1
+SLOTS_SEEN = SEARCHES + 1
+"""One more: how many slots there were when a choice was asked for."""
+CURSOR = SLOTS_SEEN + 1
 BOOKED_US, UNTIL_US, CHECK, ASKS, SEEN = range(5)
 """Rows of ``held``, by job: from when it is in the levels if it waits, until when if it runs (-1: not), and sums over
 what it then holds and asks; when it was last seen running."""

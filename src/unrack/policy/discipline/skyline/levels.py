@@ -207,15 +207,31 @@ def look_at(sky: Any, steps: int, groups: Groups, first: int, i: int, until: int
     return count
 
 
+@melted
+def least_behind(low: Ints, level: Ints, at: Ints, i: int, k: int, first: int) -> None:
+    """Let ``low`` be the least from step ``i`` to before ``k``; it is that from the step before ``i`` on.
+
+    Only what is more in step ``i`` than before can be more; behind column ``first`` are slots, which have one number.
+    """
+    for row in range(2):
+        for g in range(low.shape[2] if row == 0 else first):
+            if level[at[i], row, g] > level[at[i - 1], row, g]:
+                found = level[at[i], row, g]
+                for m in range(i + 1, k):
+                    found = min(found, level[at[m], row, g])
+                low[0, row, g] = found
+
+
 @inlined
 def earliest(
     sky: Any, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: RowSpan, mb: int, i: int,
-    before: int, every: bool,
+    before: int, every: bool, refused: bool,
 ) -> int:  # fmt: skip
     """The first step from ``i`` on, ``before`` a time (µs), at which the job fits for ``length`` µs; -1: none.
 
     ``sky.low`` gets what is free throughout; of cores of one group nothing. ``mb``: the memory of all its tasks, where
-    it may be lent as ``sky.may_lend`` says; else 0. ``every``: a step at which nothing changes may be the one.
+    it may be lent as ``sky.may_lend`` says; else 0. ``every``: a step at which nothing changes may be the one;
+    ``refused``: the step before ``i`` was found last, and in ``sky.low`` is what is free then.
     """
     times, at, level, low, may_lend = sky.times, sky.at, sky.level, sky.low, sky.may_lend
     tasks, counts, first = asked.tasks, only_cores(groups, asked), groups.first
@@ -234,6 +250,10 @@ def earliest(
     if not every:
         count = look_at(sky, steps, groups, slots.first, i, before + length if before < NEVER_US else NEVER_US)
     j = k  # from step j on it fits to k
+    while refused and k < steps and times[k] < times[i - 1] + length:
+        k += 1
+    if k > j:
+        least_behind(low, level, at, i, k, slots.first)
     while k < count and times[own[j]] < before:
         if k > j:
             if times[own[k]] >= times[own[j]] + length:

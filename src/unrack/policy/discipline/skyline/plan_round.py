@@ -45,6 +45,8 @@ from unrack.policy.discipline.skyline.columns import (
     ROWS,
     ROWS_CHOSEN,
     SEARCHES,
+    SLOTS,
+    SLOTS_SEEN,
     STAGE,
     START,
     STEP,
@@ -169,13 +171,13 @@ def earliest_inside(
         over = now
         for w in range(windows.shape[0]):
             over = max(over, windows[w, CLOSES_US] if windows[w, OWNER] == -owner else now)
-        return earliest(sky, steps, groups, slots, asked, length, claims, mb, i, min(before, over), every)
+        return earliest(sky, steps, groups, slots, asked, length, claims, mb, i, min(before, over), every, False)
     for w in range(windows.shape[0]):
         if windows[w, OWNER] != owner or windows[w, CLOSES_US] - length < now:
             continue
         first = max(i, first_at_least(times, 0, steps, max(now, windows[w, OPENS_US])))
         last = min(before, windows[w, CLOSES_US] - length + 1)
-        found = earliest(sky, steps, groups, slots, asked, length, claims, mb, first, last, every)
+        found = earliest(sky, steps, groups, slots, asked, length, claims, mb, first, last, every, False)
         if found >= 0:
             return found
     return -1
@@ -316,9 +318,11 @@ def planned(order: Ints, now: int, running: int, rule: PlanRule, what: PlanRound
             elif owner != 0:
                 i = earliest_inside(owner, now, steps, groups, slots, asked, length, fixed, mb, i, before, every, sky)
             else:
-                i = earliest(sky, steps, groups, slots, asked, length, fixed, mb, i, before, every)
+                again = chosen and cursor[SLOTS] == cursor[SLOTS_SEEN]
+                i = earliest(sky, steps, groups, slots, asked, length, fixed, mb, i, before, every, again)
             if i >= 0 and every:
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
+                cursor[SLOTS_SEEN] = cursor[SLOTS]
                 return CHOOSE
             if i >= 0 and times[i] + length > cursor[REACH]:
                 cursor[REACH] = times[i] + length
