@@ -39,8 +39,13 @@ class Look:
 
 @dataclass
 class Story:
-    """All looks at which jobs waited, when each job ended, and when priorities were computed anew."""
+    """All looks at which jobs waited, when each job began and ended, and when priorities were computed anew.
 
+    On a busy machine a look goes on into another second, from which those jobs count that it starts then: when each
+    began is what accounting says.
+    """
+
+    began_s: dict[int, float]
     looks: list[Look] = field(default_factory=list)
     ended_s: dict[int, float] = field(default_factory=dict)
     priced_s: list[float] = field(default_factory=list)
@@ -50,7 +55,7 @@ class Story:
         for look in self.looks[:which]:
             for job, nodes in look.started.items():
                 if self.ended_s.get(job, float("inf")) > self.looks[which].at_s:
-                    yield job, look.at_s, nodes
+                    yield job, self.began_s[job], nodes
 
     def slots(self) -> list[int]:
         """How many intervals after the first look each is, however they drift."""
@@ -64,9 +69,12 @@ class Story:
         return {job: which for which, look in enumerate(self.looks) for job in look.started}
 
 
-def story_of(log: Path) -> Story:
-    """Read a log of slurmctld with DebugFlags=Backfill, at level debug2."""
-    story, look = Story(), Look(0.0)
+def story_of(log: Path, accounted: Path) -> Story:
+    """Read a log of slurmctld with DebugFlags=Backfill, at level debug2, and when jobs began by what sacct printed."""
+    with accounted.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file, delimiter="|") if row["JobID"].isdigit()]
+    began_s = {int(row["JobID"]): datetime.fromisoformat(row["Start"]).timestamp() for row in rows}
+    story, look = Story(began_s), Look(0.0)
     for line in log.read_text(errors="replace").splitlines():
         stamp = STAMP.match(line)
         if stamp is None:

@@ -89,7 +89,7 @@ class History:
     @cached_property
     def story(self) -> Story:
         """The looks of its backfill."""
-        return story_of(self.folder / "log" / "slurmctld.log")
+        return story_of(self.folder / "log" / "slurmctld.log", self.folder / "jobs.txt")
 
     @cached_property
     def taken_over(self) -> tuple[Cluster, str, Workload]:
@@ -200,12 +200,11 @@ def test_the_order_of_each_look_is_that_of_shares_in_what_was_used_when_prioriti
         {"name": "chem", "users": ["man"]}, {"name": "root", "users": ["root"]},
     ])  # fmt: skip
     rows = {name: tree.name.index(name) for name in (*USERS, "root")}
-    began = {job: look.at_s for look in story.looks for job in look.started}
     looked = 0
     for look in story.looks:
         at_s = max((at for at in story.priced_s if at < look.at_s), default=0.0)
         used = np.zeros(len(tree.name))
-        for job, start in began.items():
+        for job, start in story.began_s.items():
             ran = min(story.ended_s[job], at_s) - start
             used[rows[jobs[job]["user"]]] += cores[job] * max(0.0, ran)
         factor = fair_tree(tree, used) if used.any() else np.ones(len(tree.name))

@@ -150,3 +150,24 @@ def test_what_others_were_promised_is_kept_when_one_before_them_asks_for_somethi
     assert all(promised()[number] <= at for number, at in before.items())
     world.until_done(1000)
     assert replay(world.journal.records()).differences == []
+
+
+def test_changes_one_after_the_other_before_many_jobs_do_not_keep_the_driver_busy() -> None:
+    world = Strict("fcfs")
+    world.slurm.submit(4, 4, 200, 300)
+    world.go(2)
+    numbers = [world.slurm.submit(4, 4, 1, 8) for _ in range(60)]
+    world.go(2)
+
+    def queue() -> list[int]:
+        return [int(entry.key) for entry in world.driver.queued()]
+
+    for place, expected in ((0, numbers), (1, [numbers[0], *numbers[2:], numbers[1]])):
+        world.slurm.jobs[numbers[place]].limit_s, world.slurm.dirty = 9, True
+        world.go()
+        assert queue() == expected
+    world.go(10)
+    world.slurm.jobs[numbers[2]].limit_s, world.slurm.dirty = 9, True
+    world.go()
+    assert queue() == [numbers[0], *numbers[2:], numbers[1]]
+    assert replay(world.journal.records()).differences == []

@@ -24,6 +24,7 @@ from unrack.resources.site.installed import Site
 from unrack.sim.world import PolicyAtWork
 from unrack.slowdown.model import Model, pace_of
 from unrack.study.input.inputs import Document, make_policy_spec
+from unrack.units import NEVER_US
 
 Spec = str | Mapping[str, Any]
 """A policy, as an entry of ``policies`` of a study."""
@@ -129,6 +130,8 @@ class Epoch:
         Records of the events since :meth:`taken` was last called.
     ways_at_first
         In how many ways jobs asked for nodes when it began.
+    renumbered_us
+        When jobs were told anew last to keep the places of others, µs.
     fault
         What the policy did wrong where it was asked for something else than decisions, which the next round tells.
     """
@@ -152,6 +155,7 @@ class Epoch:
         self.names = Names(cluster, beginning.nodes, beginning.devices)
         self.told: list[list[Any]] = []
         self.ways_at_first = 0
+        self.renumbered_us = -NEVER_US
 
     def tell(self, event: Event, now: int) -> list[Decision]:
         """Tell the core what has happened, and note it once the core has taken it.

@@ -18,6 +18,8 @@ from unrack.units import SECOND_US
 
 SLOWEST_RETRY_US = 300 * SECOND_US
 """The longest time after which a start that failed is tried again."""
+FEW, EACH_US = 50, 20_000
+"""Of so many jobs the places are told anew at any time; of more only so long for each after the time before."""
 
 
 class Ending(Participant):
@@ -167,7 +169,8 @@ class Ending(Participant):
         """Tell the core what jobs of its queue ask now: they keep their places before those that came later.
 
         But for those that have been promised a start, which others that ask for more are not to take from them. The
-        queue of the core goes by numbers, so that all behind get others.
+        queue of the core goes by numbers, so that all behind get others; where that were many, again and again, those
+        that are changed go behind them, so that nobody keeps the driver busy.
         """
         state, changed = self.epoch.core.state, self.notes.changed
         numbers = state.queue[state.queue_start : state.queue_end].tolist() if changed else ()
@@ -176,6 +179,10 @@ class Ending(Participant):
         promised = [place for place, entry in enumerate(queued) if entry.known.promise and entry.key not in changed]
         last = max([first, *promised[-1:]])
         again = [entry for place, entry in enumerate(queued) if entry.key in changed or place > last]
+        if len(again) > FEW and self.now < self.epoch.renumbered_us + len(again) * EACH_US:
+            again = [entry for entry in again if entry.key in changed]
+        elif len(again) > FEW:
+            self.epoch.renumbered_us = self.now
         for entry in again:
             assert entry.number is not None
             self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, "changed")), self.now)
