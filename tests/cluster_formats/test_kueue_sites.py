@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from tries import some
 
 import unrack
 from unrack.cluster.formats.described import converted, together
@@ -245,7 +244,7 @@ def greedy(site: KueueSite, load: Load) -> dict[int, int]:
     return start
 
 
-@pytest.mark.parametrize("seed", range(some(60)))
+@pytest.mark.parametrize("seed", range(60))
 def test_quotas_of_kueue_admit_what_its_objects_say(seed: int) -> None:
     site = KueueSite(seed)
     load = Load(site)
@@ -278,7 +277,7 @@ def returned(site: KueueSite, use: Use, queue: str, asks: Amounts) -> bool:
     return False
 
 
-@pytest.mark.parametrize("seed", range(some(60)))
+@pytest.mark.parametrize("seed", range(60))
 def test_what_is_lent_comes_back_at_once_and_no_more_than_may_be_is_held(seed: int) -> None:
     site = KueueSite(seed, "Any")
     load, cluster = Load(site), site.cluster()

@@ -224,3 +224,36 @@ def test_a_job_that_others_are_stopped_for_counts_for_the_flavour_in_which_it_bo
         assert found.jobs["start_s"].to_list()[2] == 2.0
         held = found.tables["claims"].filter(pl.col("job") == 3)["place"].to_list()
         assert set(held) == {"cores of queue mine, flavour narrow", "cores of cohort c, flavour narrow"}
+
+
+def test_a_cohort_asks_back_what_it_lent_and_keeps_what_it_does_not_lend() -> None:
+    """Of 8 cores ``left`` has 4, of which it lends 3; its queue ``a`` has none of its own."""
+    own = {"nominal": {"cores": 4}}
+    site: dict[str, Any] = {
+        "queues": [{"name": "a", "cohort": "left", "reclaim": "any", "quotas": [{"nominal": {"cores": 0}}]},
+                   {"name": "b", "cohort": "top", "quotas": [own]}],
+        "cohorts": [{"name": "left", "cohort": "top", "quotas": [own | {"lend": {"cores": 3}}]}],
+        "preempt": {"by": "quota"},
+    }  # fmt: skip
+    submit, cores, queues = [0, 1, 2, 3], [7, 1, 1, 3], ["b", "b", "a", "a"]
+    columns = {name: np.array(some, np.int64) for name, some in (("tasks", [1] * 4), ("cores", cores))}
+    columns |= {name: np.full(4, 100 * 10**6) for name in ("work_us", "request_us")}
+    table = job_table(submit_us=np.array(submit) * 10**6, **columns, extra=pl.DataFrame({"queue": queues}))
+    cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 8}], "site": site})
+    rows = unrack.simulate(cluster, Workload("few", table, Intake("", "", 0, 0)), "fcfs").placements
+    spans = [(int(job), round(start), round(end)) for job, start, end in
+             rows.select("job", "start_s", "end_s").sort("start_s", "job").iter_rows()]  # fmt: skip
+    # 7 of 7 are b's; the core that left keeps is free at 2; at 3 b gives all of its job back, and goes on behind a's
+    assert spans[:4] == [(1, 0, 3), (3, 2, 102), (2, 3, 103), (4, 3, 103)]
+
+
+def test_cohorts_in_a_circle_and_quotas_in_no_partition_are_refused() -> None:
+    circle = [{"name": "x", "cohort": "y"}, {"name": "y", "cohort": "x"}]
+    with pytest.raises(ClusterError, match="not in themselves, not x → y → x"):
+        Cluster.from_dict({**NODES, "site": {"cohorts": circle}})
+    quota = {"flavour": "f", "partitions": ["gone"], "nominal": {"cores": 1}}
+    with pytest.raises(ClusterError, match="that are partitions, not 'gone'"):
+        Cluster.from_dict({**NODES, "site": {"queues": [{"name": "q", "quotas": [quota]}]}})
+    with pytest.raises(ClusterError, match="only in a cohort, which cohort x has none of"):
+        Cluster.from_dict({**NODES, "site": {"cohorts": [{"name": "x", "quotas": [
+            {"nominal": {"cores": 1}, "lend": {"cores": 1}}]}]}})  # fmt: skip

@@ -76,10 +76,25 @@ def test_jobs_that_wait_for_something_else_are_there_and_not_in_the_queue() -> N
     assert waits_for_more(jobs[0], AT_S, held_by_admin=True) == "its release"
 
 
-def test_members_of_an_array_are_jobs_as_far_as_its_limit_lets_them_run() -> None:
-    runs = running(12, {"n1": (1, 100)}, array=10, member=1)
-    taken = snapshot(reading([runs, waiting(10, array=10, tasks_waiting=(2, 3, 4, 5), array_limit=3)]))
-    assert taken.table["id"].to_list() == ["10_1", "10_2", "10_3"]
+def test_members_of_an_array_are_jobs_of_which_as_many_run_at_once_as_its_limit_lets(tmp_path: Path) -> None:
+    runs = running(12, {"n1": (1, 100)}, ran_s=200, array=10, member=1)
+    others = [running(13, {"n1": (1, 1)}, ran_s=200), waiting(14, cpus=1)]
+    taken = snapshot(reading([runs, waiting(10, cpus=1, array=10, tasks_waiting=(2, 3, 4, 5), array_limit=2), *others]))
+    assert taken.table["id"].to_list() == ["10_1", "13", "10_2", "10_3", "10_4", "10_5", "14"]
+    taken.write(tmp_path / "now.toml")
+    (run,) = load_study(str(tmp_path / "now.toml")).runs
+    found = simulate(run.cluster, run.workload, "fcfs").jobs
+    spans = {job: (start, end) for job, start, end in found.select("job", "start_s", "end_s").iter_rows()}
+    members = [spans[job] for job in spans if str(job).startswith("10_")]
+    assert len(members) == 5
+    assert max(sum(a <= at < b for a, b in members) for at, _ in members) == 2
+    assert spans["14"][0] < spans["10_3"][0]
+
+
+def test_of_a_very_long_array_the_later_members_are_told_to_be_left_out() -> None:
+    taken = snapshot(reading([waiting(10, array=10, tasks_waiting=tuple(range(2_003)))]))
+    assert len(taken.table) == 2_000
+    assert "Waits as a later member of a long array; left out: 3 jobs." in taken.notes
 
 
 def test_a_job_past_its_limit_and_one_that_is_cleared_up_hold_their_nodes_a_little_longer() -> None:

@@ -90,6 +90,8 @@ def machines_of(
         if idle:
             notes.append(f"{len(idle)} node{'s' * (len(idle) != 1)} out of service left out.")
         nodes = [node for node in nodes if node.usable or node.name in busy]
+        if not nodes:
+            raise ClusterError("Slurm", f"{len(idle)} nodes out of service", "a node that is in use")
     licences = {key: licence.total for key, licence in reading.licences.items() if licence.total > 0}
     chosen = frozenset().union(*(node.partitions for node in nodes)) if partitions is None else frozenset(partitions)
     unlike = len({(node.cores, node.memory_mb) for node in nodes}) > 1, len({node.types for node in nodes}) > 1

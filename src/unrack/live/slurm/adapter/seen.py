@@ -47,14 +47,9 @@ class Member(NamedTuple):
 
 
 def members(reading: Reading) -> Iterator[Member]:
-    """The jobs of a reading one by one; of an array with a limit no more waiting members than may run."""
-    own: dict[int, int] = {}
+    """The jobs of a reading one by one; of a long array the first that wait."""
     for job in reading.jobs:
-        if job.array and job.member >= 0 and (job.waits or job.runs):
-            own[job.array] = own.get(job.array, 0) + 1
-    for job in reading.jobs:
-        room = max(0, job.array_limit - own.get(job.array or job.id, 0)) if job.array_limit else MOST_MEMBERS
-        yield from _members(job, job.tasks_waiting[: min(room, MOST_MEMBERS)])
+        yield from _members(job, job.tasks_waiting[:MOST_MEMBERS])
 
 
 def all_members(reading: Reading, known: Collection[str]) -> Iterator[Member]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from unrack.cluster.spec import Cluster
 from unrack.live.driver.contract import Problem
 from unrack.live.slurm.adapter.reservations import SeveralReservations
-from unrack.live.slurm.adapter.seen import HELD_BY_USER, Member, members
+from unrack.live.slurm.adapter.seen import HELD_BY_USER, MOST_MEMBERS, Member, members
 from unrack.live.slurm.jobs import COUNTED, GPUS, JobReading, job_of, odd, said
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.live.slurm.snapshot.standing import standing_of
@@ -28,7 +28,8 @@ APART = "spread"
 MOST_APART, MOST_WAITING = 8, 60
 """As many jobs may have tasks that are kept apart, and as many wait: plans with more of them take minutes."""
 WORDS = (
-    "partition", "account", "qos", "constraint", "req_nodes", "exc_nodes", "reservation", "nice", "dependency", "het"
+    "partition", "account", "qos", "constraint", "req_nodes", "exc_nodes", "reservation", "nice", "dependency", "het",
+    "array", "array_limit",
 )  # fmt: skip
 """Columns of what jobs say of where and after which others they may run; empty ones are left out."""
 _WAITS = "Waits for something else ({})"
@@ -91,8 +92,11 @@ def rows_of(
     """
     tally: dict[str, int] = {}
     runs, waits, reserved = [], [], SeveralReservations(reading)
+    at_once = {job.array or job.id: job.array_limit for job in reading.jobs if job.array_limit}
+    for record in reading.jobs:
+        _count(tally, "Waits as a later member of a long array; left out", len(record.tasks_waiting[MOST_MEMBERS:]))
     for member in members(reading):
-        job = reserved.in_one(member.job)
+        job = replace(reserved.in_one(member.job), array_limit=at_once.get(member.key.id, 0))
         member = member._replace(job=job)
         if job.runs:
             row = _running(member, reading, cluster, how, tally)
@@ -190,6 +194,8 @@ def table_row(row: SnapshotRow, at_s: float) -> dict[str, Any]:
         **{name: text or None for name, text in job.said.items()},
         "nice": slurm.nice or None,
         "het": str(slurm.het) if slurm.het and not row.runs else None,
+        "array": row.key.partition("_")[0] if slurm.array_limit else None,
+        "array_limit": str(slurm.array_limit) if slurm.array_limit else None,
         "dependency": None if row.runs or row.waits_for else slurm.dependency or None,
         "waits_for": row.waits_for or None,
         "waited_s": max(0, round(at_s - slurm.submit_s)) if slurm.submit_s and not row.runs else None,
@@ -266,8 +272,8 @@ def _reason(job: SlurmJob) -> str:
     return job.reason if _REASON.fullmatch(job.reason) else ""
 
 
-def _count(tally: dict[str, int], what: str) -> None:
-    tally[what] = tally.get(what, 0) + 1
+def _count(tally: dict[str, int], what: str, more: int = 1) -> None:
+    tally[what] = tally.get(what, 0) + more
 
 
 def _number(key: str) -> tuple[int, ...]:
