@@ -83,7 +83,7 @@ def time_us(value: float | str) -> int:
         micro = float(total)
     else:
         micro = value * SECOND_US
-    if not math.isfinite(micro) or micro < 0 or micro > LONGEST_US:
+    if not 0 <= micro <= LONGEST_US:
         raise ValueError(f"{value!r} is not a time from 0 to 285 years")
     return round(micro)
 
@@ -155,7 +155,7 @@ def bandwidth_mb_s(value: float | str, rounding: Literal["up", "down"] = "up") -
         amount *= _RATE_MB_S[found[1] or found[3] or "M"]
         if found[2] == "b":
             amount /= 8
-    elif math.isfinite(value):
+    elif isinstance(value, int) or math.isfinite(value):
         amount = Decimal(str(value))
     else:
         raise ValueError(f"{value!r} is not a bandwidth")

@@ -53,7 +53,8 @@ def _kept(value: object) -> object:
     if not isinstance(value, dict):
         raise ValueError("a table of amounts, such as { matlab = 4 }")
     found = {
-        name: amount if isinstance(amount, bool) else quantity(name, amount, "up") for name, amount in value.items()
+        name: quantity(name, amount, "up") if type(amount) in (int, float, str) else False
+        for name, amount in value.items()
     }
     if odd := [name for name, amount in found.items() if isinstance(amount, bool) or amount < 1]:
         raise ValueError(f"1 or more of {odd[0]}")
