@@ -106,7 +106,11 @@ def any_world(draw: np.random.Generator, parts: set[str]) -> World:
         far = [{"name": f"far{at}", "count": 1, "memory": int(draw.integers(2, 9)), "tier": tier}
                for at, tier in enumerate(("rack", "far"))]  # fmt: skip
         cluster["memory_pools"] = far
-        cluster["tiers"] = [{"name": "local", "price": 4}, {"name": "rack", "cost": 1, "price": 2}, {"name": "far", "cost": 2}]
+        cluster["tiers"] = [
+            {"name": "local", "price": 4},
+            {"name": "rack", "cost": 1, "price": 2},
+            {"name": "far", "cost": 2},
+        ]
         cluster["pool_clusters"] = [[f"node{at}", *(f"node{nodes + p}" for p in range(2) if draw.random() < 0.7)]
                                     for at in range(nodes)]  # fmt: skip
         jobs["tasks"], jobs["memory_mb"] = one, draw.integers(1, 8, count)

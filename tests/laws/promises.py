@@ -3,8 +3,9 @@
 The head of the queue is promised the time at which it has a place if no other job starts: a copy of the run tells it,
 in which the others that wait are gone, those that run end as booked, and the head waits alone. A conservative
 scheduler says itself what it has promised (``view.promises``), a Slurm-like one when its first starts (``starts_us``).
-Promises are forgotten when a node fails, or a job runs past its booked end: they relied on it. A job for which a limit
-has no room is no head, nor is a gang with drives, for which a rule may find a place where less is free.
+Promises are forgotten when a node fails, or a job runs past its booked end: they relied on it; and when a job is
+stopped for another, or left out for one as it was about to start, or goes on after it was suspended. A job for which a
+limit has no room is no head, nor is a gang with drives, for which a rule may find a place where less is free.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ from unrack.cluster.spec import Cluster
 from unrack.events import FAIL, REPAIR, Withdrawn
 from unrack.ledger.columns import ENDS_US, OF_JOB
 from unrack.ledger.state import QUEUED
+from unrack.policy.contract import Decision, Requeue, Resume, Suspend
 from unrack.policy.discipline.reservations import SlurmLike
 from unrack.policy.discipline.skyline.columns import limits_of
+from unrack.policy.preemption.preempting import as_site_says
 from unrack.policy.table import parse_policy
 from unrack.reasons import Code, Reason
 from unrack.sim.faults import Fault
+from unrack.sim.kernel import Kernel
 from unrack.units import NEVER_US
 from unrack.workload.job import TASKS, job_table
 
@@ -55,18 +59,26 @@ class Watch:
         self, world: World, discipline: str, rules: dict[str, str], faults: tuple[Fault, ...] = (), forgets: int = 0
     ) -> None:
         self.made = world, discipline, rules, faults, forgets
-        run = Run(Cluster.from_dict(world.cluster), job_table(**world.jobs), faults=faults)
+        run = Run(Cluster.from_dict(world.cluster), job_table(**world.jobs), world.models, faults=faults)
         self.kernel, self.head = begun(run, with_rules(discipline, **rules)), not discipline.startswith("conservative")
         self.draw, self.forgets = np.random.default_rng(forgets), forgets
         self.promised, self.count, self.rounds, self.failed = dict[int, int](), 0, 0, 0
         self.planned: dict[int, int] = {}
+        self.stirred = False  # whether jobs were stopped for others, or went on
 
     def run(self, rounds: int = -1) -> int:
         """Run to the end, or for so many rounds, which are not watched; returns how many promises there were.
 
         An AssertionError if one is broken.
         """
-        kernel, plain = self.kernel, self.kernel.round
+        kernel, core, plain = self.kernel, self.kernel.core, self.kernel.round
+        decide = core._decide
+
+        def decided(now: int) -> list[Decision]:
+            decisions = decide(now)
+            stopped = any(isinstance(one, Requeue | Suspend | Resume) for one in decisions)
+            self.stirred = self.stirred or stopped or bool(getattr(core.memory, "stopped", ()))
+            return decisions
 
         def round_(now: int) -> int:
             self.rounds += 1
@@ -80,10 +92,10 @@ class Watch:
                 self._look(now, planned)
             return wanted
 
-        kernel.round = round_  # type: ignore[method-assign]
+        kernel.round, core._decide = round_, decided  # type: ignore[method-assign]
         with suppress(StoppedError):
             kernel.run(after_round=lambda now: None)
-        kernel.round = plain  # type: ignore[method-assign]
+        kernel.round, core._decide = plain, decide  # type: ignore[method-assign]
         return self.count
 
     def _planned(self, now: int) -> dict[int, int]:
@@ -98,8 +110,9 @@ class Watch:
         kernel, view = self.kernel, self.kernel.core.view
         late, self.failed = len(kernel.outages.capacity) > self.failed, len(kernel.outages.capacity)
         late = late or view.first_end_us < now
-        if late:
+        if late or self.stirred:
             self.promised.clear()
+        self.stirred = False
         waits = view.queue.tolist()
         for job in self.promised.keys() - set(waits):
             at, first = kernel.running[job][0] if job in kernel.running else now, self.promised.pop(job)
@@ -137,10 +150,9 @@ class Watch:
         for other in view.queue.tolist():
             if other != job:
                 core.handle(Withdrawn(other, GONE), now)
-        for end, other in view.running[[ENDS_US, OF_JOB], : view.running_count].T.tolist():
-            kernel.version[other] += 1
-            kernel.plan_end(other, max(end, now + 1), now)
-        core.policy, core._promised = parse_policy(with_rules("fcfs", **self.made[2])), None
+        self._booked(kernel, now)
+        alone = as_site_says(parse_policy(with_rules("fcfs", **self.made[2])), core.state.cluster)
+        core.policy, core._promised, kernel.slowdown = alone, None, None
         core.begin_anew()
         wake = kernel.round(now)
         while core.state.conditions[job] == QUEUED:
@@ -150,4 +162,13 @@ class Watch:
             while kernel.heap and kernel.heap[0][0] == now:
                 kernel.happen(heappop(kernel.heap), now)
             wake = kernel.round(now)
+            self._booked(kernel, now)
         return now
+
+    @staticmethod
+    def _booked(kernel: Kernel, now: int) -> None:
+        """Let jobs that run end as booked, which changes as others that share their devices leave."""
+        view = kernel.core.view
+        for end, job in view.running[[ENDS_US, OF_JOB], : view.running_count].T.tolist():
+            kernel.version[job] += 1
+            kernel.plan_end(job, max(end, now + 1), now)

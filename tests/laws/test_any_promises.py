@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from any_worlds import PARTS, any_rules, any_world, some
+from any_worlds import MORE, PARTS, any_rules, any_world, some
 from law_worlds import S, faults
 from mixed_worlds import with_rules
 from promises import Watch
@@ -23,10 +23,15 @@ from unrack.policy.discipline.skyline.plan import Plan
 WATCHED = ("easy", "conservative", "slurm(interval=7 s)", "easy(backfill_order=sjf)", "conservative(compress=ends)")
 
 
-def promises(seed: int) -> int:
+REFUSED = {"models": set[str](), "tiers": {"lent"}, "preempted": {"cores", "partitions"}}
+"""What there is not beside each of ``MORE``."""
+
+
+def promises(seed: int, more: str = "") -> int:
     """How many there were in a world; in every seventh nodes fail, in every other the policy begins anew."""
-    draw, discipline = np.random.default_rng([77, seed]), WATCHED[seed % len(WATCHED)]
+    draw, discipline = np.random.default_rng([78 if more else 77, seed]), WATCHED[seed % len(WATCHED)]
     parts = some(draw, PARTS)
+    parts = (parts | {more}) - REFUSED[more] if more else parts
     world, rules = any_world(draw, parts), any_rules(draw, parts)
     struck = faults(draw, 1) if seed % 7 == 0 else ()
     try:
@@ -43,6 +48,14 @@ def test_what_was_promised_is_kept(worlds: Sequence[int]) -> None:
     In world 911 it does where nodes were named, and are counted now, and of two that start at once one may use few.
     """
     assert sum(promises(seed) for seed in worlds) > 3 * len(worlds)
+
+
+@pytest.mark.draws(20)
+@pytest.mark.parametrize("more", MORE)
+@pytest.mark.parametrize("worlds", [range(few(20)), pytest.param(range(20, 300), marks=pytest.mark.slow)])
+def test_it_is_kept_beside_models_tiers_and_preemption(more: str, worlds: range) -> None:
+    """Where jobs slow each other down, where memory has tiers, and where jobs are stopped for others."""
+    assert sum(promises(seed, more) for seed in worlds) > 2 * len(worlds)
 
 
 def test_of_two_that_borrow_of_each_other_s_nodes_neither_waits_for_the_other() -> None:

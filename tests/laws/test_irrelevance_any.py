@@ -118,11 +118,13 @@ def differences(seed: int, pairs: int) -> list[str]:
     first, place = int(draw.integers(len(LACKED_BY_NONE))), rules["place"]
     numbers = [(first + 3 * pair) % len(LACKED_BY_NONE) for pair in range(pairs)]
     if place != "first-fit":  # by nature, or as decision 67 says
-        numbers = [number for number in numbers if number != 10 and (number not in (2, 3) or place != "min-fragmentation")]
+        numbers = [
+            number for number in numbers if number != 10 and (number not in (2, 3) or place != "min-fragmentation")
+        ]
     policy = with_rules(DISCIPLINES[seed % len(DISCIPLINES)], **rules)
     words = told(world, (LACKED_BY_NONE[number](world) for number in numbers), policy)
     name = f"{policy}, {sorted(parts)}, world {seed}"
-    return [f"{name}, irrelevance {number}: {own}" for number, own in zip(numbers, words) if own]
+    return [f"{name}, irrelevance {number}: {own}" for number, own in zip(numbers, words, strict=False) if own]
 
 
 MANY = [pytest.param(range(first, first + 100), 4, marks=pytest.mark.slow) for first in range(0, 2500, 100)]
