@@ -13,11 +13,13 @@ import numpy as np
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import order_of, zeros
-from unrack.ledger.columns import ASKED_US, CPU, MEM
-from unrack.ledger.devices.columns import NEXT
+from unrack.ledger.columns import ASKED_US, CPU, ENDS_US, MEM
+from unrack.ledger.devices.columns import COUNT, KIND, KIND_OF, NEXT, POOL, SHARE
+from unrack.ledger.devices.columns import FIRST as FIRST_OF_POOL
 from unrack.ledger.devices.line_kernel import (
     ASKED,
     ASKED_AT,
+    HELD,
     OLD,
     OLD_TURN,
     TRIED,
@@ -33,9 +35,11 @@ from unrack.ledger.devices.playing import (
     EXPECTED_US,
     HOLDER,
     JOB,
+    LEASE,
     LEASES,
     NODE,
     PARTS,
+    RUNNING,
     SHARES,
     START_US,
     take_one,
@@ -68,6 +72,7 @@ from unrack.policy.discipline.skyline.steps import Slots, lent_by
 from unrack.policy.lending.answers import write
 from unrack.policy.lending.lease_kernel import Asker, Leases, may_hold, place_job
 from unrack.policy.placement.node_kernel import add_node, gang_of
+from unrack.policy.pools.compositions import least_devices
 from unrack.policy.pools.place_kernel import DEVICES as SIZE
 from unrack.policy.pools.place_kernel import (
     FIRST_DEVICE,
@@ -78,6 +83,7 @@ from unrack.policy.pools.place_kernel import (
     look,
     others_choice,
     others_fit,
+    pool_at,
 )
 
 
@@ -133,6 +139,50 @@ def take_for_each(
             return -1
         held += 1
     return held
+
+
+@inlined
+def mark_taken(line: Any, lease: int, kind: int, whole: int, taken: Ints) -> None:
+    """Mark the devices of a kind that a lease shares with nobody; ``whole``: the quantity that counts them, or -1."""
+    c, b = line.base, line.booked
+    for s in range(b.lease[lease, FIRST_SHARE], b.lease[lease, LAST_SHARE]):
+        first, last = b.share[s, FIRST_OF], b.share[s, LAST_OF]
+        device = b.device[first]
+        alone = c.pool[SHARE, c.device[POOL, device]] == 1 or (whole >= 0 and b.amount[s, whole] >= last - first)
+        for i in range(first, last if alone and c.device[KIND, device] == kind else first):
+            taken[b.device[i]] = 1
+
+
+@inlined
+def close_taken(line: Any, job: int, start_us: int, end_us: int, cores: Ints, answer: PoolAnswer) -> None:
+    """Set ``cores`` (int64[nodes]) to -1 where others hold so many devices meanwhile that the job finds too few.
+
+    A bound, which looks at booked ends alone: what is closed here would be by :func:`close_unserved`, which takes the
+    devices as they are then.
+    """
+    c, b, play, held = line.base, line.booked, line.base_play, line.reserved.held
+    for kind in range(c.needs.shape[0]):
+        if not c.needs[kind, job]:
+            continue
+        whole, taken, sizes = c.whole[kind], zeros(c.device.shape[1]), answer.sizes[kind]
+        whole = whole if whole >= 0 and c.wants[kind, whole, job] > 0 else -1
+        for i in range(play.mark[RUNNING]):
+            if play.running[ENDS_US, i] > start_us:
+                mark_taken(line, play.running[LEASE, i], kind, whole, taken)
+        for i in range(line.reserved.mark[HELD]):
+            lease = held[LEASE, i]
+            if b.lease[lease, START_US] < end_us and b.lease[lease, START_US] + b.lease[lease, EXPECTED_US] > start_us:
+                mark_taken(line, lease, kind, whole, taken)
+        for pool in range(c.pool.shape[1]):
+            needed, left, first = 0, 0, c.pool[FIRST_OF_POOL, pool]
+            if c.pool[KIND_OF, pool] == kind:
+                needed = least_devices(c, job, kind, pool, True)
+            for d in range(first, first + c.pool[COUNT, pool]):
+                left += 1 - taken[d]
+            sizes[pool] = 1 if 0 < needed <= left else 0
+        for node in range(cores.shape[0]):
+            if pool_at(c, node, sizes) < 0:
+                cores[node] = -1
 
 
 @inlined
@@ -202,6 +252,7 @@ def choose_devices(
         is_open = is_open and not (whole and low[0, CPU, node] < installed[CPU, node])
         room.cores[node] = low[0, CPU, node] if is_open else -1
     asker = Asker(job, start_us, sky.running, running, tasks, cores, mb, us, none, none, limit)
+    close_taken(line, job, start_us, start_us + us, room.cores, answer)
     if not may_hold(terms, room.free, room.cores, asker):  # asked first, as devices at a time cost more
         return 0
     if least(line, start_us, start_us + us) == ROOM:

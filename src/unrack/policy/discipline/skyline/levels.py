@@ -177,10 +177,11 @@ def fits_in(
     level: Ints, k: int, groups: Groups, slots: Slots, asked: Gang, claims: RowSpan, mb: int, may_lend: Ints
 ) -> bool:  # fmt: skip
     """Whether one step has room for a job, as far as can be seen without a choice."""
-    fits = room_in(level, k, groups, slots, asked) >= asked.tasks and claims_fit(level, k, slots, claims)
-    return fits and (
-        mb == 0 or lent_room(level, k, level, k, slots, groups.total, asked, mb, may_lend, groups.whole) >= asked.tasks
-    )
+    if mb > 0:
+        room = lent_room(level, k, level, k, slots, groups.total, asked, mb, may_lend, groups.whole)
+    else:
+        room = room_in(level, k, groups, slots, asked)
+    return room >= asked.tasks and claims_fit(level, k, slots, claims)
 
 
 @melted
@@ -209,16 +210,17 @@ def look_at(sky: Any, steps: int, groups: Groups, first: int, i: int, until: int
 
 @melted
 def least_behind(low: Ints, level: Ints, at: Ints, i: int, k: int, first: int) -> None:
-    """Let ``low`` be the least from step ``i`` to before ``k``; it is that from the step before ``i`` on.
+    """Let the first step of ``low`` be the least from step ``i`` to before ``k``; it is that from ``i - 1`` on.
 
-    Only what is more in step ``i`` than before can be more; behind column ``first`` are slots, which have one number.
+    Only what was least in the step that is left can be more. From column ``first`` on there are slots.
     """
     for row in range(2):
-        for g in range(low.shape[2] if row == 0 else first):
-            if level[at[i], row, g] > level[at[i - 1], row, g]:
-                found = level[at[i], row, g]
-                for m in range(i + 1, k):
+        for g in range(low.shape[2] if row == CPU else first):
+            least, found, m = low[0, row, g], level[at[i], row, g], i + 1
+            if level[at[i - 1], row, g] == least and found > least:
+                while m < k and found > least:
                     found = min(found, level[at[m], row, g])
+                    m += 1
                 low[0, row, g] = found
 
 
@@ -273,9 +275,10 @@ def earliest(
         copy_of(low, 0, level, row, groups, slots.first)
         j, until = k - 1, j
         while j > until + 1:  # the first from which it fits to here
-            least_of(low, 1, 0, level, at[own[j - 1]], groups, slots.first)
-            if not fits_in(low, 1, groups, slots, asked, claims, mb, may_lend):
-                break
-            copy_of(low, 0, low, 1, groups, slots.first)
+            if less_of(level, at[own[j - 1]], low, 0, groups, slots.first):
+                least_of(low, 1, 0, level, at[own[j - 1]], groups, slots.first)
+                if not fits_in(low, 1, groups, slots, asked, claims, mb, may_lend):
+                    break
+                copy_of(low, 0, low, 1, groups, slots.first)
             j -= 1
     return int(own[j]) if j < k and times[own[j]] < before else -1
