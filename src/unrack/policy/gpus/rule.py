@@ -162,7 +162,7 @@ class GpuRule:
         return *self.ask(view, notes, job)[:8], int(notes.rows[2, job])
 
     def refusal(self, notes: GpuNotes, job: int) -> tuple[int, int]:
-        """As of a placement, by a rule that postpones: each job asks its own utility, so that alone refuses no other."""
+        """As of a placement, by a rule that postpones: each job has a utility of its own, which refuses no other."""
         return (REFUSED, 0) if notes.best.get(notes.alike.get(job, -1), 0.0) < 0 else (LATE, -1)
 
     def opens_us(self, view: View, jobs: list[int], now: int) -> int | None:
