@@ -377,10 +377,13 @@ class Assumed:
         seen = self._ledger.columns.claimed
         assert seen is not None
         holders = seen.holders.copy()
-        first, count = seen.held_at[:, ended]
-        place = seen.rows[ranges(first, count), PLACE]
-        np.subtract.at(holders[0], place, 1)
-        np.subtract.at(holders[1], place, np.repeat(ended, count))
+        if len(ended):
+            first, count = seen.held_at[:, ended]
+            place = seen.rows[ranges(first, count), PLACE]
+            np.subtract.at(holders[0], place, 1)
+            np.subtract.at(holders[1], place, np.repeat(ended, count))
         for job, runs in beside.items():
-            holders[:, runs.lease.claims[:, PLACE]] += np.array([[1], [job]])
+            place = runs.lease.claims[:, PLACE]
+            holders[0, place] += 1
+            holders[1, place] += job
         return holders

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from plain_gpus import cluster_of, gpu_jobs, run
 
+from unrack.policy.discipline.list_scheduler import ListScheduler
+from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.gpus.rules import RULES
 
 MINSKY = cluster_of("minsky")
@@ -75,3 +77,33 @@ def test_who_may_not_wait_is_turned_away() -> None:
     jobs = gpu_jobs({"count": 4}, {"count": 1, "submit": 1}, {"count": 1, "submit": 11})
     result = run(MINSKY, jobs, "fcfs(gpus=topology, wait=no)")
     assert result.jobs["state"].to_list() == ["finished", "rejected", "finished"]
+
+
+@pytest.mark.parametrize("policy", ["list(backfill=any, gpus=first-fit)", "easy(gpus=topology)", "topo-aware-p"])
+def test_tasks_that_must_be_apart_and_have_no_place_keep_none_from_those_that_need_not_be(policy: str) -> None:
+    tasks = {"count": 1, "tasks": 2}
+    jobs = gpu_jobs({"count": 4, "work": 50}, {**tasks, "apart": 1, "submit": 1}, {**tasks, "submit": 2})
+    assert starts(run(cluster_of("minsky", nodes=2), jobs, policy)) == [0, 50, 2]
+
+
+def test_of_jobs_that_differ_in_their_utility_one_is_asked_about_where_none_has_a_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor is there a round when the patience of one ends that no GPU is free for."""
+    asked, find, rounds, decide = [0], GpuRule.find, list[float](), ListScheduler.decide
+
+    def counted(*arguments: Any) -> Any:
+        asked[0] += 1
+        return find(*arguments)
+
+    def noted(self: Any, view: Any, memory: Any, now: int) -> Any:
+        rounds.append(now / 1_000_000)
+        return decide(self, view, memory, now)
+
+    monkeypatch.setattr(GpuRule, "find", counted)
+    monkeypatch.setattr(ListScheduler, "decide", noted)
+    waiting = [{"count": 4, "submit": 1 + i, "min_utility": 100 * i} for i in range(20)]
+    found = starts(run(MINSKY, gpu_jobs({"count": 4, "work": 100}, *waiting), "topo-aware-p(patience=50 s)"))
+    assert found == [0, *(100 + 10 * i for i in range(20))]
+    assert asked[0] < 65, "once for each start, and once more for each end"
+    assert not [moment for moment in rounds if 20 < moment < 100]

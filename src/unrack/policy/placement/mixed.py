@@ -181,7 +181,11 @@ class Mixed:
 
     def refusal(self, notes: MixedNotes, job: int) -> tuple[int, int]:
         """As the rule for pools has it."""
-        return (REFUSED, 0) if self.timeless else self.pooled.refusal(notes.pools)
+        if self.timeless:
+            return REFUSED, 0
+        if self.gpus is not None and self.gpus.postpone:
+            return self.gpus.refusal(notes.gpus, job)
+        return self.pooled.refusal(notes.pools)
 
     def opens_us(self, view: View, notes: MixedNotes, jobs: list[int], now: int) -> int | None:
         """By the rule for pools, or when a job no longer waits for GPUs that suit it."""
