@@ -220,6 +220,9 @@ WRONG = {
     "an empty trace": (["trace", "info", "empty.py"], ["empty"]),
     "a name too long for a file": (["report", "x" * 300], ["File name too long"]),
     "a policy with a name too long": (["init", "policy", "x" * 300], ["File name too long"]),
+    "no such preset": (["cluster", "bill", "kth-sp3"], ["'kth-sp2' perhaps"]),
+    "no such preset of a site": (["site", "check", "study.toml", "--cluster", "kth-sp3"], ["'kth-sp2' perhaps"]),
+    "no such machine": (["topology", "dgx-1000"], ["'dgx-1' perhaps"]),
     "a manifest that is too deep": (["what-if", "deep.json"], ["deep.json", "recursion"]),
 }
 
