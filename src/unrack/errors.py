@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import UnionType
 from typing import Any
 
-CHOICES = re.compile(r"(?P<before>|.*[:,] )one of:? (?P<names>[^;]*)(?P<after>;.*|)", re.DOTALL)
+CHOICES = re.compile(r"(?P<before>|.*[:,] (?:or )?)one of:? (?P<names>[^;]*)(?P<after>;.*|)", re.DOTALL)
 """How every message lists what it would have accepted."""
 
 

@@ -179,6 +179,17 @@ def test_explain_tells_a_jobs_life(finished: Path) -> None:
     assert story["attempts"][0]["start_us"] == story["spells"][-1]["to_us"]
 
 
+def test_explain_has_the_dates_of_the_log(tmp_path: Path) -> None:
+    jobs = "".join(f"{i} {10 * i} -1 100 4 -1 -1 4 200 -1 1 1 1 -1 1 -1 -1 -1\n" for i in range(1, 5))
+    (tmp_path / "log.swf").write_text(f"; UnixStartTime: 1767600469\n; TimeZoneString: Europe/Madrid\n{jobs}")
+    lines = SMALL.partition("[[workloads]]")[0] + '[[workloads]]\ntrace = "log.swf"\n'
+    (tmp_path / "study.toml").write_text(lines)
+    assert called("run", "study.toml", "--out", "out", "--jobs", 1, "--no-report", folder=tmp_path).returncode == 0
+    told = called("explain", "out", 3, "--run", "fcfs", folder=tmp_path).stdout
+    assert "submitted   2026-01-05 09:08:19 = 30 s, " in told
+    assert "started     2026-01-05 09:09:39 = 110 s (+1 min 20 s) on node(s) 0-1" in told
+
+
 def test_report_is_built_again_byte_for_byte(finished: Path) -> None:
     before = (finished / "report.html").read_bytes()
     (finished / "report.html").unlink()
@@ -207,6 +218,12 @@ WRONG = {
     "trace that is none": (["trace", "info", "study.toml"], ["study.toml"]),
     "trace of an unknown format": (["trace", "info", "study.toml", "--format", "swff"], ["swff"]),
     "an empty trace": (["trace", "info", "empty.py"], ["empty"]),
+    "a name too long for a file": (["report", "x" * 300], ["File name too long"]),
+    "a policy with a name too long": (["init", "policy", "x" * 300], ["File name too long"]),
+    "no such preset": (["cluster", "bill", "kth-sp3"], ["'kth-sp2' perhaps"]),
+    "no such preset of a site": (["site", "check", "study.toml", "--cluster", "kth-sp3"], ["'kth-sp2' perhaps"]),
+    "no such machine": (["topology", "dgx-1000"], ["'dgx-1' perhaps"]),
+    "a manifest that is too deep": (["what-if", "deep.json"], ["deep.json", "recursion"]),
 }
 
 
@@ -216,6 +233,7 @@ def test_wrong_use_ends_with_exit_code_2_and_one_message(case: str, finished: Pa
     (folder / "empty.py").write_text("")
     (folder / "faulty.py").write_text("1 / 0\n")
     (folder / "number.py").write_text("X = 3\n")
+    (folder / "deep.json").write_text("[" * 100_000)
     arguments, words = WRONG[case]
     done = called(*arguments, folder=folder)
     assert done.returncode == 2, (done.stdout, done.stderr)

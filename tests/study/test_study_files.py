@@ -40,7 +40,10 @@ FAULTY = {
     "bad parameter syntax": (GOOD.replace("(order=sjf)", "(sjf)"), ["'sjf'", "key=value"]),
     "bracket left open": (GOOD.replace("(order=sjf)", "(order=sjf"), ["easy(order=sjf", "a name such as"]),
     "policy twice": (GOOD.replace('"easy(order=sjf)"', '"fcfs"'), ["second 'fcfs'"]),
-    "policy table without name": (GOOD.replace('"fcfs"', "{order = 'sjf'}"), ["either name or file"]),
+    "policy table without name": (
+        GOOD.replace('"fcfs"', "{order = 'sjf'}"),
+        ["a table with order", "either name or file"],
+    ),
     "policy file missing": (GOOD.replace('"fcfs"', "{file = 'nowhere.py:X'}"), ["nowhere.py", "Python file"]),
     "policy file with a label missing": (
         GOOD.replace('"fcfs"', "{file = 'nowhere.py:X', label = 'mine'}"),

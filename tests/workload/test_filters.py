@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import polars as pl
 import pytest
 
 from unrack.errors import InputError
+from unrack.workload.account import local_clock
 from unrack.workload.filters import FILTERS, filtered, jitter, rebase, scale_load, window
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
@@ -70,6 +72,22 @@ def test_rebasing_moves_everything_to_the_start_asked_for() -> None:
     assert (moved.jobs.submit_us // S).tolist() == [60, 70, 90, 90]
     assert (moved.jobs.deadline_us // S).tolist() == [110, -1, 160, -1]
     assert rebase(moved, 60 * S).jobs.digest() == moved.jobs.digest()
+
+
+@pytest.mark.parametrize("began", [1_767_600_469, None])  # None: times are dates themselves
+def test_dates_stay_where_they_were_when_times_are_rebased(began: int | None) -> None:
+    at = 0 if began else 1_767_600_469
+    jobs = replace(made().jobs, submit_us=made().jobs.submit_us + at * S)
+    header = {"TimeZoneString": "Europe/Madrid"} | ({"UnixStartTime": str(began)} if began else {})
+    log = replace(made(), jobs=jobs, intake=replace(made().intake, header=header))
+    moved = rebase(log, 7 * S)
+    assert moved.jobs.submit_us[0] == 7 * S
+    before, after = (local_clock(one.jobs.submit_us, one.intake.header) for one in (log, moved))
+    assert before is not None
+    assert str(before[0][0]) == "2026-01-05 09:09:29"
+    assert after is not None
+    assert after[0].to_list() == before[0].to_list()
+    assert "UnixStartTime" not in rebase(made()).intake.header
 
 
 def spaced(count: int) -> Workload:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli.options import Json, facts, need_ending, print_json, print_lines, print_page, write
+from unrack.cli.options import Json, facts, file_or_preset, need_ending, print_json, print_lines, print_page, write
 from unrack.errors import ClusterError
 from unrack.facts import counted
 
@@ -98,13 +98,11 @@ def bill(
     as_json: Json = False,
 ) -> None:
     """Print what a cluster costs: to buy, to keep and to power, over the years that it is kept."""
-    from unrack.cluster.presets import PRESETS
     from unrack.cluster.prices.bill import bill_of
     from unrack.cluster.prices.prices import EXAMPLE, make_prices
-    from unrack.cluster.spec import Cluster
     from unrack.plan.settings import read_prices
 
-    made = Cluster.preset(cluster) if cluster in PRESETS and not Path(cluster).exists() else Cluster.load(cluster)
+    made = file_or_preset(cluster)
     if prices is not None:
         made = made.priced(read_prices(prices), "--prices")
     found = bill_of(made, made.prices or make_prices(EXAMPLE))

@@ -19,7 +19,8 @@ from unrack.cli.what_if import what_if
 from unrack.errors import InputError, UnrackError
 from unrack.plugins.table import ELSEWHERE, PAPERS, Table
 
-OF_THE_SYSTEM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)
+OF_A_NAME = (errno.ENAMETOOLONG, errno.ELOOP)
+OF_THE_SYSTEM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG, *OF_A_NAME)
 """What a disk or its owner refuses: not a bug, so one line and no traceback."""
 
 CLOSED_PIPE = 141
@@ -151,4 +152,4 @@ def main() -> None:
             raise
         where = f"{error.filename}: " if error.filename else ""
         print(f"error: {where}{error.strerror}", file=sys.stderr)  # noqa: T201
-        sys.exit(1)
+        sys.exit(2 if error.errno in OF_A_NAME else 1)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.errors import InputError
+from unrack.errors import ClusterError, InputError
 from unrack.units import SECOND_US, time_us
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+    from unrack.cluster.spec import Cluster
     from unrack.study.workers.shared import Workers
     from unrack.workload.generate.batch.fit import Marginal
 
@@ -39,6 +40,18 @@ def presets(incomplete: str) -> list[str]:
     from unrack.cluster.presets import PRESETS
 
     return [name for name in PRESETS if name.startswith(incomplete)]
+
+
+def file_or_preset(name: str) -> Cluster:
+    """The cluster in a file or, where there is none of that name, the preset; a ClusterError if there is neither."""
+    from unrack.cluster.presets import PRESETS
+    from unrack.cluster.spec import Cluster
+
+    if Path(name).exists() or Path(name).name != name or "." in name:
+        return Cluster.load(name)
+    if name not in PRESETS:
+        raise ClusterError("cluster", repr(name), f"a file, or one of {', '.join(PRESETS)}")
+    return Cluster.preset(name)
 
 
 def runs(context: typer.Context, incomplete: str) -> list[str]:

@@ -9,6 +9,7 @@ import typer
 from unrack.cli.options import (
     All,
     Json,
+    file_or_preset,
     grid,
     policies,
     presets,
@@ -60,13 +61,11 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Simulate a log under the rules of its site, and tell how far starts agree with the real ones, and why not."""
-    from unrack.cluster.presets import PRESETS
-    from unrack.cluster.spec import Cluster
     from unrack.study.history.check import check_history
     from unrack.units import SECOND_US
 
     limit_s = seconds_of("--tolerance", tolerance)
-    own = Cluster.preset(cluster) if cluster in PRESETS else Cluster.load(cluster)
+    own = file_or_preset(cluster)
     workload = read(log, format, option, strict)
     say_when_compiling()
     found = check_history(own, workload, policy, round(limit_s * SECOND_US))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, Field, PlainValidator
 
-from unrack.cluster.pools.pool import PoolFile
+from unrack.cluster.pools.pool import MOST_DEVICES, PoolFile
 from unrack.cluster.tiers import TierFile
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Ints
@@ -72,8 +72,8 @@ def _level(value: object) -> dict[str, int | list[str]]:
 
 CapacityMb = Annotated[int, BeforeValidator(_capacity_mb), Field(ge=0)]
 SomeMb = Annotated[int, BeforeValidator(_some_mb)]
-Count = Annotated[int, BeforeValidator(number), Field(ge=1)]
-Group = Annotated[int, BeforeValidator(number), Field(ge=0)]
+Count = Annotated[int, BeforeValidator(number), Field(ge=1, lt=2**31)]
+Group = Annotated[int, BeforeValidator(number), Field(ge=0, lt=2**31)]
 Lending = Annotated[str | int, PlainValidator(_lending)]
 Torus = Annotated[tuple[int, int], PlainValidator(_torus)]
 LevelTable = Annotated[dict[str, int | list[str]], PlainValidator(_level)]
@@ -83,7 +83,7 @@ class NodeClass(Strict):
     """Nodes that are alike."""
 
     count: Count = Field(le=MOST_NODES)  # how many
-    cores: Count = Field(lt=2**31)  # of each node; 1 or more
+    cores: Count  # of each node; 1 or more
     # Of each node: MB, or text such as ``"90 GB"``. Left out: memory is not counted on these nodes.
     memory_mb: CapacityMb | None = Field(default=None, alias="memory")
     name: str = ""  # what reports call the class
@@ -92,7 +92,7 @@ class NodeClass(Strict):
     # GPUs built into each node, which only its own tasks use, each whole: a pool of the kind ``gpu`` per node, in
     # which jobs ask for ``gpu.devices``. Left out: none. GPUs with more to say of them are ``pools`` with ``per =
     # "node"``.
-    gpus: Count | None = None
+    gpus: Count | None = Field(default=None, le=MOST_DEVICES)
     # How the cores of a die are laid out: ``[rows, columns]``, joined as a torus. A node has as many such dies as its
     # cores fill. Left out: not known.
     torus: Torus | None = None

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from unrack.kernels.arrays import Ints
 from unrack.resources.gpus.columns import GPUS, WHOLE
 from unrack.units import DATES_S, SECOND_US
 from unrack.workload.formats.rules import RULES
@@ -200,16 +201,20 @@ def _load(
     return {"offered": area / (float(procs) * lasts_us), "cores": procs, "against": against}
 
 
-def local_clock(jobs: JobTable, header: Mapping[str, str]) -> tuple[pl.Series, str] | None:
-    """Local dates of the submissions and the name of their clock; ``None`` where the log gives no dates."""
+def date_of_zero(times_us: Ints, header: Mapping[str, str]) -> int | None:
+    """Seconds since 1970 at time 0, where times ascend; 0: they are dates themselves; ``None``: there are no dates."""
     start_s = _number(header, "UnixStartTime") or 0
-    if not len(jobs) or start_s + jobs.submit_us[0] / SECOND_US < DATES_S:
+    if not len(times_us) or start_s + times_us[0] / SECOND_US < DATES_S:
         return None
-    if jobs.submit_us[0] / SECOND_US > DATES_S:
-        start_s = 0  # the submissions are dates themselves
-    if start_s + jobs.submit_us[-1] / SECOND_US > 2**33:  # year 2242: not a date
+    start_s = 0 if times_us[0] / SECOND_US > DATES_S else start_s
+    return start_s if start_s + times_us[-1] / SECOND_US <= 2**33 else None  # year 2242: not a date
+
+
+def local_clock(times_us: Ints, header: Mapping[str, str]) -> tuple[pl.Series, str] | None:
+    """Local dates of times that ascend and the name of their clock; ``None`` where the log gives no dates."""
+    if (start_s := date_of_zero(times_us, header)) is None:
         return None
-    dates = pl.Series(jobs.submit_us + start_s * SECOND_US).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    dates = pl.Series(times_us + start_s * SECOND_US).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
     zone = header.get("TimeZoneString", "").split("\n")[0].strip()
     if zone:
         try:
@@ -232,7 +237,7 @@ def _span(jobs: JobTable, header: Mapping[str, str]) -> dict[str, Any]:
         "first": None,
         "last": None,
     }
-    if clock := local_clock(jobs, header):
+    if clock := local_clock(jobs.submit_us, header):
         dates = clock[0].dt.strftime("%Y-%m-%d %H:%M")
         span |= {"first": dates[0], "last": dates[-1]}
     return span
@@ -240,7 +245,7 @@ def _span(jobs: JobTable, header: Mapping[str, str]) -> dict[str, Any]:
 
 def _arrivals(jobs: JobTable, header: Mapping[str, str]) -> dict[str, Any]:
     """Counts by hour of the day and, where there are dates, by weekday."""
-    if clock := local_clock(jobs, header):
+    if clock := local_clock(jobs.submit_us, header):
         hours, days = clock[0].dt.hour().to_numpy(), clock[0].dt.weekday().to_numpy() - 1
         counts = np.bincount(days, minlength=7).tolist()
         return {

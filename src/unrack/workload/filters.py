@@ -16,6 +16,7 @@ from unrack.errors import InputError, check_choice, check_kinds
 from unrack.facts import counted
 from unrack.kernels.arrays import Bools, Ints
 from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
+from unrack.workload.account import date_of_zero
 from unrack.workload.formats.asks.dependencies import waits_for
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import begins_moved, draw_again, recorded
@@ -122,7 +123,11 @@ def rebase(workload: Workload, start_us: int = 0) -> Workload:
         raise InputError("filter rebase", f"{start_us} µs", "a time from 0 to 285 years")
     submit = workload.jobs.submit_us - _first_us(workload.jobs) + start_us
     words = f"first submission moved to {seconds_text(start_us / SECOND_US)}"
-    return _moved(workload, submit, "times rebased", words)
+    moved = _moved(workload, submit, "times rebased", words)
+    if (zero_s := date_of_zero(workload.jobs.submit_us, workload.intake.header)) is None:
+        return moved
+    dated = {"UnixStartTime": str(zero_s + (_first_us(workload.jobs) - start_us) // SECOND_US)}
+    return replace(moved, intake=replace(moved.intake, header={**moved.intake.header, **dated}))
 
 
 def _first_us(jobs: JobTable) -> int:

@@ -93,7 +93,7 @@ def _documents(path: Path) -> list[dict[str, Any]]:
         else:
             parts = re.split(rb"(?m)^---[ \t]*(?:#.*)?$", content)
             found = [one for one in map(msgspec.yaml.decode, parts) if one is not None]
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputError(str(path), str(error).split("\n")[0][:200], "YAML or JSON") from None
     for one in found:
         if not isinstance(one, dict):

@@ -59,7 +59,7 @@ def _monday_s(workload: Workload) -> tuple[Floats, bool]:
 
     A log that gives no dates counts from its own zero.
     """
-    clock = local_clock(workload.jobs, workload.intake.header)
+    clock = local_clock(workload.jobs.submit_us, workload.intake.header)
     if clock is None:
         return workload.jobs.submit_us / SECOND_US, False
     since = clock[0].dt.epoch("us").to_numpy() / SECOND_US + _THURSDAY_TO_MONDAY_S
