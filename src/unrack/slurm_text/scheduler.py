@@ -28,7 +28,6 @@ class Scheduler:
     accounts: bool = False  # whether it keeps accounts
     # what it says of priorities, keys in small letters, where it goes by more than the order of arrival
     priorities: Mapping[str, str] = field(default_factory=dict)
-    buffers: bool = False  # whether it has burst buffers
     cluster: str = ""  # its name in accounting; ``""``: not said
     main: bool = True  # whether there is a main loop beside the backfill
     others: tuple[str, ...] = ()  # what else SchedulerParameters says
@@ -123,6 +122,5 @@ def scheduler_from(said: Mapping[str, str]) -> Scheduler:
         limits=accounts and enforces_limits(said.get("accountingstorageenforce", "")),
         accounts=accounts,
         priorities={key: value for key, value in said.items() if multifactor and key.startswith(_PRIORITIES)},
-        buffers=said.get("burstbuffertype", "").rpartition("/")[2] not in ("", "(null)", "none"),
         cluster=said.get("clustername", ""),
     )

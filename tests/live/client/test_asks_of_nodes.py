@@ -146,3 +146,21 @@ def test_of_a_job_with_more_tasks_than_cores_slurm_is_not_told_how_many_nodes_it
     place = Place(JobKey(7), ("n1", "n2"), numbered=not crowded)
     told = [] if crowded else ["NumNodes=2-2"]
     assert words_of(place) == ["update", "JobId=7", "ReqNodeList=n[1-2]", *told]
+
+
+@pytest.mark.parametrize(("gpus", "runs"), [(1, True), (2, False)])
+def test_a_job_with_shares_and_nodes_to_itself_starts_only_where_these_have_one_gpu(gpus: int, runs: bool) -> None:
+    said = {"name": "n1", "cpus": 8, "real_memory": 900, "partitions": ["main"], "gres": f"gpu:{gpus},shard:{4 * gpus}"}
+    nodes, _ = nodes_of({"nodes": [said]})
+    record = {
+        "job_id": 1,
+        "job_state": "PENDING",
+        "partition": "main",
+        "tres_per_node": "gres:shard:3",
+        "shared": "none",
+    }
+    (job,), _ = jobs_of({"jobs": [record]}, nodes)
+    reading = Reading(0.0, tuple(nodes), (job,))
+    made = machines_of(reading, early_s=0.0)
+    found = job_of(job, cluster_of(reading, early_s=0.0)[0], JobReading(shares=made.shares))
+    assert isinstance(found, Problem) != runs

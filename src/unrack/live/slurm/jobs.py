@@ -217,6 +217,8 @@ def odd(job: SlurmJob, cluster: Cluster, how: JobReading = STRICT) -> Iterator[s
             yield f"it asks for {name} of GPUs, of which not all that have any have as many"
         elif job.gres.get(kind, 0) > each:
             yield f"it asks for {job.gres[kind]} {name}, which Slurm gives of one GPU, and each has {each}"
+        elif _asked(job, kind) and job.exclusive and _several_gpus(cluster):
+            yield f"it asks for {name} and for nodes to itself, of which Slurm gives all GPUs, and starts no such job"
     kinds = [kind for kind in sorted({*job.gres, *job.gres_total} - {GPU, *SHARES}) if gres(kind) not in known]
     if kinds:
         yield f"it asks for {len(kinds)} kind{'s' * (len(kinds) != 1)} of generic resources that no node counts"
@@ -296,6 +298,13 @@ def _nodes_of_gpus(job: SlurmJob, cluster: Cluster, there: Bools) -> int:
     for each, has in ((job.gpu_cpus, cluster.cores), (job.gpu_memory_mb, cluster.memory_mb)):
         room = np.minimum(room, has[there] // each) if each else room
     return -(-job.gres_total[GPU] // max(int(room.max()), 1))
+
+
+def _several_gpus(cluster: Cluster) -> bool:
+    """True if all nodes with GPUs have several."""
+    fleet = cluster.places.installed.get(GPUS)
+    counts = np.diff(fleet.gpus.first) if isinstance(fleet, Fleet) else np.zeros(0, np.int64)
+    return bool((counts > 0).any()) and bool((counts != 1).all())
 
 
 def _asked(job: SlurmJob, kind: str) -> int:

@@ -92,22 +92,20 @@ class _Parser:
             self.depth -= 1
             if not self.next(")" if opened == "(" else "]"):
                 raise ValueError(_WANT)
-            number = self.tokens[self.at - 1][2]
-            if number and (len(ways) > 1 or ways[0].counts):
+            if not self.tokens[self.at - 1][2]:
+                return ways
+            if len(ways) > 1 or ways[0].counts:
                 raise ValueError("numbers of brackets in which there are others, or '|'")
-            return self.counted(int(number), ways[0].nodes) if number else ways
-        if self.at >= len(self.tokens) or not self.tokens[self.at][1]:
+            nodes = ways[0].nodes
+        elif self.at >= len(self.tokens) or not (name := self.tokens[self.at][1]):
             raise ValueError(_WANT)
-        _, name, number = self.tokens[self.at]
-        self.at += 1
-        nodes = self.nodes_of.get(name)
-        if nodes is None and name == CONTIGUOUS:
+        else:
+            self.at += 1
+            nodes = self.nodes_of.get(name, np.zeros(self.total, np.bool_))
+        number = self.tokens[self.at - 1][2]
+        if not opened and name == CONTIGUOUS and name not in self.nodes_of:
             return _runs(self.total, int(number or 1))
-        nodes = np.zeros(self.total, np.bool_) if nodes is None else nodes
-        return self.counted(int(number), nodes) if number else [Way(nodes)]
-
-    def counted(self, number: int, nodes: Bools) -> list[Way]:
-        return [Way(np.ones(self.total, np.bool_), ((number, nodes),))]
+        return [Way(np.ones(self.total, np.bool_), ((int(number), nodes),))] if number else [Way(nodes)]
 
 
 def _runs(total: int, length: int) -> list[Way]:

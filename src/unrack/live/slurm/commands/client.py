@@ -170,8 +170,9 @@ class CommandClient:
         self._asked_s, self._unknown, timeout_s = at_s, "", min(self._timeout_s, MOST_WAIT_S)
         shown = self._config()
         try:
-            scheduler = scheduler_of(printed(shown, "scontrol"))
-            self._whole_cores, self._buffers = scheduler.whole_cores, scheduler.buffers
+            scheduler = scheduler_of(config := printed(shown, "scontrol"))
+            self._whole_cores = scheduler.whole_cores
+            self._buffers = re.search(r"^BurstBufferType\s*=\s*burst_buffer/(?!none)", config, re.MULTILINE) is not None
             self._accounting = read_accounting(scheduler, timeout_s, self._environment)
             self._used = read_used(scheduler, timeout_s, self._environment)
         except (UnreachableError, InputError) as error:
