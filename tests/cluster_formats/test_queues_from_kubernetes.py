@@ -109,6 +109,18 @@ def test_gpus_of_two_makers_are_one_quota_that_lends_and_borrows_as_both() -> No
     ]
 
 
+def test_what_is_only_in_flavours_without_nodes_a_queue_has_none_of() -> None:
+    groups = [{"flavors": [{"name": name, "resources": [{"name": what, "nominalQuota": 4}]}]}
+              for name, what in (("all", "cpu"), ("far", "nvidia.com/gpu"))]  # fmt: skip
+    site, notes = read(listed(
+        NODE, kueue("ResourceFlavor", "all"), kueue("ResourceFlavor", "far", {"nodeLabels": {"x": "y"}}),
+        kueue("ClusterQueue", "q", {"namespaceSelector": {}, "resourceGroups": groups}),
+    ))  # fmt: skip
+    all_nodes = {"flavour": "all", "partitions": ["all"], "nominal": {"cores": 4}}
+    assert site["queues"] == [{"name": "q", "quotas": [all_nodes, {"nominal": {"gpus.count": 0}}]}]
+    assert "Queues have none of what is only in flavours without nodes that are kept: q (gpus.count)." in notes
+
+
 @pytest.mark.parametrize("shared", [0, 5])
 def test_queues_that_keep_all_for_themselves_may_be_many_where_nothing_is_shared(shared: int) -> None:
     own = [queue_of(f"q{number}", "f", "k", cpu={"nominalQuota": number, "lendingLimit": 0}) for number in range(1, 12)]

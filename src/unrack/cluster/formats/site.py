@@ -175,12 +175,8 @@ def _of_flavours(queue: Keys, partitions: Collection[str], lost: Lost) -> Keys:
         lose(lost, "Queues of which no flavour has nodes that are kept are closed", queue["name"])
         return own | {"open": False}  # without a flavour its jobs would run anywhere
     if gone := [name for quota in queue["quotas"] for name in quota["nominal"] if name not in measures]:
-        lose(
-            lost,
-            "Of what is only in flavours without nodes that are kept a queue has none",
-            queue["name"],
-            ", ".join(gone),
-        )
+        text = "Queues have none of what is only in flavours without nodes that are kept"
+        lose(lost, text, queue["name"], ", ".join(dict.fromkeys(gone)))
         none = dict.fromkeys(gone, 0)
         some: Keys = next((quota for quota in quotas if "flavour" not in quota), {"nominal": {}, "borrow": {}})
         more = some | {"nominal": some["nominal"] | none, "borrow": some.get("borrow", {}) | none}

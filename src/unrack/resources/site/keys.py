@@ -229,11 +229,10 @@ class QueueFile(CohortFile):
 
     @model_validator(mode="after")
     def _lends_its_own(self) -> QueueFile:
-        for name, most, own in (
-            (name, most, quota.nominal[name]) for quota in self.quotas for name, most in quota.lend.items()
-        ):
-            if most > own:
-                raise ValueError(f"to lend at most the {own} {name} of nominal, not {most}")
+        for quota in self.quotas:
+            for name, most in quota.lend.items():
+                if most > (own := quota.nominal[name]):
+                    raise ValueError(f"to lend at most the {own} {name} of nominal, not {most}")
         return self
 
 
