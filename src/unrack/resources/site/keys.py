@@ -74,7 +74,7 @@ def _circle(following: Mapping[str, Sequence[str]]) -> str:
     return ""
 
 
-Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**53)]
 Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], BeforeValidator(_weights)]
 Weight = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**32)]
 Amounts = Annotated[dict[str, int], BeforeValidator(_amounts)]
