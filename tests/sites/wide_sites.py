@@ -274,7 +274,9 @@ class Rules:
             for limit in limits:
                 whom = {"all": "all", "job": "job"}.get(limit["per"], job.get(limit["per"], ""))
                 if whom:
-                    for measure, most in limit["amounts"].items():
+                    for measure in limit["amounts"]:
+                        alike = [one["amounts"] for one in limits if one["per"] == limit["per"]]
+                        most = min(one.get(measure, 10**9) for one in alike)
                         yield f"{owner}, of {whom}, per {limit['per']}", limit["per"], measure, most
         if job.get("array_limit"):
             yield f"array {job['array']}", "all", "jobs", job["array_limit"]

@@ -339,8 +339,9 @@ class Binding:
     ) -> None:  # fmt: skip
         amount = self._amount(job, measure, where)
         if amount:
-            place, _ = self.places.setdefault(name, (len(self.places), Place(name, measure, most)))
-            found[place, partition] = amount
+            number, place = self.places.setdefault(name, (len(self.places), Place(name, measure, most)))
+            self.places[name] = number, place._replace(amount=min(most, place.amount))
+            found[number, partition] = amount
 
     def _amount(self, job: int, measure: str, where: Where | None = None) -> int:
         said = self.said
