@@ -156,3 +156,21 @@ def test_a_key_that_is_none_is_told_with_those_of_its_own_table(site: dict[str, 
     got, _, wanted = str(told.value).partition("wanted one of ")
     assert key in got
     assert one in wanted.split(", ")
+
+
+@pytest.mark.parametrize("value", [{}, [], ["1"], 10**400, -(10**400), float("nan"), float("inf"), True])
+def test_amounts_that_are_none_are_refused_with_their_key(value: Any) -> None:
+    """Of every kind, as TOML has tables, lists, and whole numbers of any length."""
+    kept = {"name": "r", "nodes": ["0"], "start": 0, "duration": 9, "every": 20, "until": 99}
+    sites = [{"reservations": [kept | {key: {name: value}}]} for key, name in (
+        ("licences", "a"), ("licences", "b_mb"), ("licences", "b_mb_s"), ("devices", "d"))]  # fmt: skip
+    sites += [{"reservations": [kept | {key: value}]} for key in ("start", "duration", "every", "until")]
+    sites += [{"partitions": [{"name": "p", key: value}]} for key in ("max_time", "over_time", "tier", "max_nodes")]
+    sites += [{"priority": {key: value}} for key in ("age", "max_age", "half_life", "calc_period", "used_until")]
+    counted = [{"name": name, "amount": 4} for name in ("a", "b_mb", "b_mb_s")]
+    for site in sites if value is not True else sites[:4]:
+        with pytest.raises(InputError, match=r"^cluster, site\.[a-z]+(\.0)?"):
+            Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}], "counted": counted, "site": site})
+    for other in ({"links": {"mb_s": value}}, {"pools": [{"kind": "x", "quantities": {"bandwidth_mb_s": value}}]}):
+        with pytest.raises(InputError, match=r"mb_s|quantities"):
+            Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}], **other})

@@ -14,6 +14,8 @@ from wide_sites import attempts_of, faults, wide_site
 
 import unrack
 from unrack.policy.table import parse_policy
+from unrack.resources.site.keys import SiteFile
+from unrack.resources.site.quotas import places_of
 from unrack.sim.simulate import prepared
 
 POLICIES = (
@@ -77,3 +79,17 @@ def test_a_job_with_a_reservation_runs_in_that_whatever_the_hours_of_its_partiti
     assert found[0] in ([(0, 200 * S), (1, at)] for at in ((S, outside) if flex else (200 * S,)))
     assert sorted(found[1]) == [2, 3]
     assert brought(cluster, four, policy, True, **columns) == found
+
+
+def test_of_two_limits_of_the_same_the_lower_holds_whichever_is_first() -> None:
+    """In a run the first counted alone, and in the live driver, whose places are made of the site, the last."""
+    amounts = [{"jobs": 3}, {"jobs": 2}]
+    for order in (amounts, amounts[::-1]):
+        limits = [{"per": "user", "amounts": one} for one in order]
+        site = {"partitions": [{"name": "p", "limits": limits}], "accounts": [{"name": "x", "users": ["a"]}]}
+        cluster = {"nodes": [{"count": 4, "cores": 1}], "site": site}
+        three = jobs([0, 0, 0], [10, 10, 10], [1] * 3, [1] * 3, "aaa")
+        for policy in ("fcfs", "easy", "conservative"):
+            assert starts(cluster, three, policy, partition=["p"] * 3) == [0.0, 0.0, 10.0], policy
+        known = places_of(SiteFile.model_validate(site))
+        assert [place.amount for place in known if place.name == "jobs of user a, partition p"] == [2]

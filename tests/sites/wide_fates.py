@@ -154,7 +154,7 @@ def lacking(rules: Rules, job: Row, home: str | None, now: float, there: list[At
                 held[owner, measure] = held.get((owner, measure), 0) + amount_of(one, other, measure)
         if other.get("queue"):
             use[other["queue"]] += rules.asked(other, "cores")
-    limits = list(rules.limits(job, home))
+    limits = list(dict.fromkeys(rules.limits(job, home)))
     if any(measure == "nodes" for *_, measure, _ in limits):
         return "limit"
     if any(per != "job" and held.get((owner, measure), 0) + rules.asked(job, measure) > most

@@ -274,7 +274,9 @@ class Rules:
             for limit in limits:
                 whom = {"all": "all", "job": "job"}.get(limit["per"], job.get(limit["per"], ""))
                 if whom:
-                    for measure, most in limit["amounts"].items():
+                    for measure in limit["amounts"]:
+                        alike = [one["amounts"] for one in limits if one["per"] == limit["per"]]
+                        most = min(one.get(measure, 10**9) for one in alike)
                         yield f"{owner}, of {whom}, per {limit['per']}", limit["per"], measure, most
         if job.get("array_limit"):
             yield f"array {job['array']}", "all", "jobs", job["array_limit"]
@@ -378,7 +380,7 @@ def over_limits(rules: Rules, spans: list[Attempt], homes: dict[tuple[int, int],
             for owner, per, measure, most in set.intersection(*own):  # of several partitions that it may be in: of all
                 amount = amount_of(one, job, measure)
                 if per == "job":
-                    if amount > most:
+                    if amount > most and measure != "nodes":  # of one job the fewest are looked at when it comes
                         yield f"job {one.job} has {amount} {measure}, over the {most} of {owner}"
                     continue
                 held[owner, measure] = held.get((owner, measure), 0) + amount

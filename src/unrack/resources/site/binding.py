@@ -138,7 +138,7 @@ class Binding:
         if len(open_to) > 1 and not all(name in site.hours for name in open_to):
             open_to = [name for name in open_to if name not in site.hours]
         open_to = open_to[:1] if open_to and open_to[0] in site.hours else open_to
-        if reservation and open_to and open_to[0] in site.hours and (fault := self._over_before(job, reservation)):
+        if open_to and open_to[0] in site.hours and (fault := self._reserved(job, stays=True)):
             return Where(why=fault)
         return Where(tuple(open_to), features, nodes, without, reservation) if open_to else Where(why=why)
 
@@ -246,8 +246,8 @@ class Binding:
                         return f"{what} is for jobs of {allowed} {measure} at most, and it asks for {amount}"
         return ""
 
-    def _reserved(self, job: int) -> str:
-        """Why a job may not run in the reservation that it names; ``""``: it may, or names none."""
+    def _reserved(self, job: int, stays: bool = False) -> str:
+        """Why a job may not run in the reservation that it names; ``""``: it may, or names none; ``stays``: inside."""
         said, name = self.said, self.said.reservation[job]
         if not name:
             return ""
@@ -259,14 +259,9 @@ class Binding:
             return f"{what} is for maintenance"
         if why := self._barred(job, one, what):
             return why
-        if one.flex:
+        if one.flex and not stays:
             return f"{what} is over before it came" if one.windows_us[-1][1] <= said.submit_us[job] else ""
-        return self._over_before(job, name)
-
-    def _over_before(self, job: int, name: str) -> str:
-        """Why a job cannot run from start to end in a reservation; ``""``: it can."""
-        one, what = self.reservations[name], f"reservation {name}"
-        if self.said.request_us[job] > one.duration:
+        if said.request_us[job] > one.duration:
             return f"{what} is for jobs of {seconds_text(one.duration / SECOND_US)} at most"
         first = self._ends_in(job, [one])
         if first is None:
@@ -359,8 +354,9 @@ class Binding:
     ) -> None:  # fmt: skip
         amount = self._amount(job, measure, where)
         if amount:
-            place, _ = self.places.setdefault(name, (len(self.places), Place(name, measure, most)))
-            found[place, partition] = amount
+            number, place = self.places.setdefault(name, (len(self.places), Place(name, measure, most)))
+            self.places[name] = number, place._replace(amount=min(most, place.amount))
+            found[number, partition] = amount
 
     def _amount(self, job: int, measure: str, where: Where | None = None) -> int:
         said = self.said

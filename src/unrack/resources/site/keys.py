@@ -52,10 +52,7 @@ def _weights(value: object) -> object:
 def _kept(value: object) -> object:
     if not isinstance(value, dict):
         raise ValueError("a table of amounts, such as { matlab = 4 }")
-    found = {
-        name: quantity(name, amount, "up") if type(amount) in (int, float, str) else False
-        for name, amount in value.items()
-    }
+    found = {n: quantity(n, most, "up") if type(most) in (int, float, str) else False for n, most in value.items()}
     if odd := [name for name, amount in found.items() if isinstance(amount, bool) or amount < 1]:
         raise ValueError(f"1 or more of {odd[0]}")
     return found
@@ -74,7 +71,7 @@ def circle_of(following: Mapping[str, Sequence[str]]) -> str:
     return ""
 
 
-Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**53)]
 Weights = Annotated[dict[str, Annotated[float, Field(ge=0, lt=2**32)]], BeforeValidator(_weights)]
 Weight = Annotated[int, BeforeValidator(_whole), Field(ge=0, lt=2**32)]
 Amounts = Annotated[dict[str, int], BeforeValidator(_amounts)]
@@ -302,8 +299,6 @@ class PriorityFile(Strict):
     def _known(self) -> PriorityFile:
         if odd := [name for name in self.tres if name not in WEIGHED]:
             raise ValueError(f"tres of {', '.join(WEIGHED)}, not {odd[0]!r}")
-        if None in (self.max_age, self.half_life, self.reset, self.calc_period, self.used_until):
-            raise ValueError("times")
         return self
 
 

@@ -207,7 +207,8 @@ def places_of(file: SiteFile) -> list[Place]:
         for owner, limits in owners
         for limit in limits
         if limit.per != "job"
-        for measure, most in limit.amounts.items()
+        for measure in limit.amounts
+        for most in [min(one.amounts[measure] for one in limits if one.per == limit.per and measure in one.amounts)]
         for subject in owners_of[limit.per]
     }
     return list(found.values())
