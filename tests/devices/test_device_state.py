@@ -273,7 +273,7 @@ class Devices(RuleBasedStateMachine):
     def detach(self) -> None:
         assert self.state.devices is not None
         for leaving in self.state.devices.leaving:
-            self.state.detached(leaving.devices, leaving.until_us)
+            self.state.detached(leaving.devices)
             for d in leaving.devices:
                 self.plain.device[d] = {"leaving": "free", "leaving-off": "off"}[self.plain.device[d]]
         self.state.devices.leaving.clear()
@@ -302,7 +302,7 @@ class Devices(RuleBasedStateMachine):
             return
         before = snapshot(self.state)
         with pytest.raises(RefusedError, match=f"device {device}"):
-            self.state.detached((device,), 0)
+            self.state.detached((device,))
         assert snapshot(self.state) == before
 
     @invariant()

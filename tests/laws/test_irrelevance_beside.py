@@ -167,3 +167,19 @@ def test_a_job_with_drives_goes_where_one_without_does_of_nodes_with_equal_cores
         log = begun(Run(Cluster.from_dict(each.cluster), job_table(**each.jobs)), policy).run()
         found.append(log.rows[0, 0])
     assert found == [node, node]
+
+
+@pytest.mark.parametrize("policy", RULED)
+def test_a_drive_that_is_being_detached_is_not_waited_for_until_a_far_reservation_is_over(policy: str) -> None:
+    """The only drive is free 3 s after its job has ended, early or not: then the next job is to start."""
+    pool = {"name": "drives", "kind": "nvme", "count": 1, "share": 1, "quantities": {"capacity_mb": 1000},
+            "detach_latency": "3 s"}  # fmt: skip
+    cluster, two = {"nodes": [{"count": 3, "cores": 2, "memory": 4}], "pools": [pool]}, np.ones(2, np.int64)
+    for request in (10, 50):
+        jobs = {
+            "submit_us": np.array([0, 1]) * S, "work_us": 10 * S * two, "request_us": request * S * two, "tasks": two,
+            "cores": two, "memory_mb": 0 * two, "devices": {("nvme", "capacity_mb"): 500 * two},
+        }  # fmt: skip
+        world = World(cluster, jobs)
+        assert starts(world, policy) == starts(far_reservation(world), policy)
+        assert starts(world, policy)[1] in (13, 14)  # Slurm-like: at a multiple of 7 s

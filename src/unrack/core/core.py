@@ -173,7 +173,7 @@ class Core:
         elif isinstance(event, events.Opened):
             state.opened(event.foreseen)
         elif isinstance(event, events.Detached):
-            state.detached(event.devices, now)
+            state.detached(event.devices)
         elif isinstance(event, events.Expected):
             state.rebook(event.job, max(event.end_us, now))
         elif isinstance(event, events.Asked):

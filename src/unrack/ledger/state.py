@@ -310,16 +310,15 @@ class ClusterState(LeaseLedger):
         rebook_job(self.running, self.running_count, booked_us, end_us, job)
         self.version += 1
 
-    def detached(self, devices: tuple[int, ...], now: int) -> None:
-        """Devices that have been detached by time ``now`` (µs) are free again.
+    def detached(self, devices: tuple[int, ...]) -> None:
+        """Devices that have been detached are free again.
 
         A RefusedError if one of them is free or in use.
         """
         if self.devices is None:
             raise RefusedError(f"devices {devices} do not exist")
-        early = any(self.devices.detaching.get(device, now) > now for device in devices)
         self.devices.detached(devices)
-        self.opened(foreseen=not early)
+        self.opened(foreseen=False)  # no plan has a step at this time
 
     def opened(self, foreseen: bool) -> None:
         """Jobs may use what they could not before, though no job gave it back."""
