@@ -6,7 +6,7 @@ are past their booked ends: while one is, a Slurm-like scheduler has a round at 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -79,7 +79,7 @@ def test_a_plan_that_rests_decides_as_one_that_is_made_anew(rule: str) -> None:
         content, jobs, how = world(seed)
         policy = parse_policy(f"{rule}({how})")
         assert type(policy) is LentSlurm
-        values = {name: getattr(policy, name) for name in policy.__dataclass_fields__}
+        values = {one.name: getattr(policy, one.name) for one in fields(policy)}
         ours, rounds = run(content, jobs, policy)
         theirs, all_rounds = run(content, jobs, Restless(**values))
         assert attempts_of(ours) == attempts_of(theirs), seed
@@ -96,7 +96,7 @@ def test_a_policy_made_of_one_that_rests_is_asked_at_every_interval() -> None:
     class Own(LentSlurm):
         """What it does may depend on the time."""
 
-    values = {name: getattr(policy, name) for name in policy.__dataclass_fields__}
+    values = {one.name: getattr(policy, one.name) for one in fields(policy)}
     restless = replace(Restless(**values), label="own")
     assert run(content, jobs, Own(**values))[1] == run(content, jobs, restless)[1] > run(content, jobs, policy)[1]
     assert isinstance(policy, Resting)
@@ -131,7 +131,7 @@ def by_the_tick(nodes: int, rule: str, every: int, jobs: list[J]) -> list[list[i
     policy = parse_policy(f"{rule}(scheduler=slurm, main=interval)")
     assert type(policy) is LentSlurm
     policy = replace(policy, interval_us=every)
-    values = {name: getattr(policy, name) for name in policy.__dataclass_fields__}
+    values = {one.name: getattr(policy, one.name) for one in fields(policy)}
     submit, run, tasks, request, cores, mb, _ = np.array(jobs, np.int64).T
     asked = job_table(submit_us=submit, work_us=run, request_us=request, tasks=tasks, cores=cores, memory_mb=mb)
     logs = [Kernel(Core(cluster, asked, one)).run() for one in (policy, Restless(**values))]

@@ -8,7 +8,7 @@ be a round, and at times of every rest, a plan is made anew of the same view, fo
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -99,7 +99,7 @@ def compared(rule: str, seed: int, tick: int) -> Counter[str]:
     policy = parse_policy(f"{rule}({how})")
     assert type(policy) is LentSlurm
     policy = replace(policy, interval_us=policy.interval_us // S * tick)
-    anew = Restless(**{name: getattr(policy, name) for name in policy.__dataclass_fields__})
+    anew = Restless(**{one.name: getattr(policy, one.name) for one in fields(policy)})
     core, counts = Core(Cluster.from_dict(content), table(jobs, tick), policy), Counter[str]()
     ends, wake, submitted = dict[int, int](), 0, 0
 
