@@ -84,3 +84,22 @@ def test_a_plan_chooses_scarce_drives_in_its_kernel_as_outside_of_it(way: str, m
             watched.setattr(Plan, "_chosen_in_kernel", lambda plan, jobs: False)
             assert schedule(cluster, jobs, rule) == inside, f"world {seed}"
     assert any(asked)
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if "whole" not in way])
+@pytest.mark.draws(9)
+def test_what_a_plan_refuses_before_it_chooses_has_no_place(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices that one job holds alone, and the memory of racks of which each lends within itself, are bounds in the
+    kernel that no choice outside of it asks."""
+    for seed in range(some(9)):
+        random = np.random.default_rng([29, seed])
+        pool = {"kind": "gpu", "count": int(random.integers(1, 4)), "per": "node" if seed % 3 else "rack"}
+        cluster, jobs = world(seed, pool | ({"share": 1} if seed % 2 else {}), "memory" in way)
+        cluster["pools"][0].pop("quantities")
+        jobs["devices"] = {("gpu", "devices"): np.where(random.random(40) < 0.6, random.integers(1, 4, 40), 0)}
+        cluster |= {"lending": "rack"} if "memory" in way else {}
+        for rule in (f"conservative({way})", f"slurm(interval=5 s, {way})"):
+            inside = schedule(cluster, jobs, rule)
+            with monkeypatch.context() as watched:
+                watched.setattr(Plan, "_chosen_in_kernel", lambda plan, jobs: False)
+                assert schedule(cluster, jobs, rule) == inside, f"world {seed} under {rule}"
