@@ -378,10 +378,9 @@ class Assumed:
         assert seen is not None
         holders = seen.holders.copy()
         if len(ended):
-            first, count = seen.held_at[:, ended]
-            place = seen.rows[ranges(first, count), PLACE]
+            place = seen.rows[ranges(*(held := seen.held_at[:, ended])), PLACE]
             np.subtract.at(holders[0], place, 1)
-            np.subtract.at(holders[1], place, np.repeat(ended, count))
+            np.subtract.at(holders[1], place, np.repeat(ended, held[1]))
         for job, runs in beside.items():
             place = runs.lease.claims[:, PLACE]
             holders[0, place] += 1

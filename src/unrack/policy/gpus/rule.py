@@ -13,7 +13,6 @@ from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown, room_for
 from unrack.ledger.lease import Lease
-from unrack.policy.discipline.walk import LATE, REFUSED
 from unrack.policy.gpus.place_kernel import GpuRoom, place_job, sets_of
 from unrack.policy.gpus.rules import BY_DEMANDS, BY_KIND, CLUSTERING, RULES, SHARED
 from unrack.policy.placement.claiming import asks_devices
@@ -110,13 +109,11 @@ class GpuRule:
             fleet.gpus, room, peers, notes.demands, RULES[self.rule], ask, job, nodes, on_each, found
         )
         if not count:
-            if self.postpone:
-                notes.best.setdefault(notes.alike[job], -1.0)  # elsewhere it may have had one
+            notes.best.setdefault(notes.alike.get(job, -1), -1.0)  # elsewhere it may have had one
             return None
         nodes, on_each, claims = nodes[:count], on_each[:count], found[:claimed]
-        if self.postpone:
-            utility = self.utility(view, notes, ask, job, before, nodes, claims) if ask.min_utility else 1.0
-            notes.best[notes.alike[job]] = utility
+        if self.postpone and ask.min_utility:
+            notes.best[notes.alike[job]] = utility = self.utility(view, notes, ask, job, before, nodes, claims)
             if patient and utility < ask.min_utility and not self.impatient(view, job, now):
                 return None
         claims = claims[np.argsort(claims[:, 0], kind="stable")] + np.array([notes.places.start, 0])
@@ -160,10 +157,6 @@ class GpuRule:
         """What, beside what it asks, decides whether a job has a place."""
         self.learn(view, notes)
         return *self.ask(view, notes, job)[:8], int(notes.rows[2, job])
-
-    def refusal(self, notes: GpuNotes, job: int) -> tuple[int, int]:
-        """As of a placement, by a rule that postpones: each job has a utility of its own, which refuses no other."""
-        return (REFUSED, 0) if notes.best.get(notes.alike.get(job, -1), 0.0) < 0 else (LATE, -1)
 
     def opens_us(self, view: View, jobs: list[int], now: int) -> int | None:
         """When the next of some jobs has waited for long enough, µs; ``None``: they all have."""

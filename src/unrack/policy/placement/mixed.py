@@ -17,7 +17,7 @@ import numpy as np
 
 from unrack.ledger.lease import NODES, Lease, Share, in_runs, nodes_of
 from unrack.ledger.lease import TASKS as LEASE_TASKS
-from unrack.policy.discipline.walk import REFUSED
+from unrack.policy.discipline.walk import LATE, REFUSED
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.placement.alone import Alone
 from unrack.policy.placement.claiming import (
@@ -183,8 +183,8 @@ class Mixed:
         """As the rule for pools has it."""
         if self.timeless:
             return REFUSED, 0
-        if self.gpus is not None and self.gpus.postpone:
-            return self.gpus.refusal(notes.gpus, job)
+        if self.gpus is not None and self.gpus.postpone:  # by its own utility, which refuses no other
+            return (REFUSED, 0) if notes.gpus.best.get(notes.gpus.alike.get(job, -1), 0.0) < 0 else (LATE, -1)
         return self.pooled.refusal(notes.pools)
 
     def opens_us(self, view: View, notes: MixedNotes, jobs: list[int], now: int) -> int | None:
