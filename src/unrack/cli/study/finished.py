@@ -210,8 +210,8 @@ def _tell_job(again: Again, job: str, policy: str | None, most: int | None, as_j
         how = {} if again.slowdowns is None else {"slowdowns": str(again.slowdowns)}
         print_json({"run": again.record["id"], **how, **asdict(story)}, other=str)
         return
-    intake = again.record["workload"].get("intake") or {}
-    print_lines(job_lines(story, again.record["policy_label"], most, intake.get("header") or {}))
+    header = again.record["workload"]["intake"]["header"]
+    print_lines(job_lines(story, again.record["policy_label"], most, header))
     if again.slowdowns is not None:
         typer.echo(f"  speeds      {WORDS[again.slowdowns]} (slowdowns = '{again.slowdowns}')")
 
