@@ -137,8 +137,7 @@ MOST = 10
 
 def explain(
     directory: Annotated[
-        Path | None,
-        typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.", show_default=False),
+        Path | None, typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.", show_default=False)
     ] = None,
     job: Annotated[
         str | None, typer.Argument(metavar="JOB", help="The job's id in the trace.", show_default=False)
