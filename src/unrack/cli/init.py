@@ -57,8 +57,7 @@ def policy(
 @app.command("study")
 def study(
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", help="Written to NAME.toml (default: study, or the example)."),
+        str | None, typer.Argument(metavar="[NAME]", help="Written to NAME.toml (default: study, or the example).")
     ] = None,
     example: Annotated[
         str | None, typer.Option(metavar="NAME", help="Copy this example, with the files that it needs.")

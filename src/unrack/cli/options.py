@@ -69,8 +69,7 @@ All = Annotated[bool, typer.Option("--all", help="Print long lists whole.")]
 Seed = Annotated[int, typer.Option(min=0, help="Of the random numbers.")]
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
 RunOption = Annotated[
-    str | None,
-    typer.Option("--run", help="Which run: its policy, or its id or the start of it.", autocompletion=runs),
+    str | None, typer.Option("--run", help="Which run: its policy, or its id or the start of it.", autocompletion=runs)
 ]
 OutOption = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/ and its name).")

@@ -84,8 +84,7 @@ def what_if(
         ),
     ] = None,
     policy: Annotated[
-        str | None,
-        typer.Option(metavar="POLICY", help="Default: the first of the study.", autocompletion=policies),
+        str | None, typer.Option(metavar="POLICY", help="Default: the first of the study.", autocompletion=policies)
     ] = None,
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="Not the beginning of the study, but this time of its run.")

@@ -179,10 +179,7 @@ class PlanSettings:
 
 
 def make_settings(
-    document: Document,
-    goals: Sequence[Goal] = (),
-    varies: Sequence[Vary] = (),
-    **said: Any,
+    document: Document, goals: Sequence[Goal] = (), varies: Sequence[Vary] = (), **said: Any
 ) -> PlanSettings:
     """What is to be found: the ``[plan]`` of a study, with what is said beside it in place of its own.
 

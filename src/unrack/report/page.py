@@ -232,12 +232,7 @@ def render(study: FinishedStudy, bootstrap: float | None = None) -> str:
         worlds=any(len(setting.worlds) > 1 for setting in settings),
         less=any(setting.served_less for setting in settings),
         among=any(cell.mark == "among" for _, rows in table.groups for row in rows for cell in row.cells),
-        limits={
-            "inputs": MOST_INPUTS,
-            "settings": MOST_SETTINGS,
-            "policies": MOST_POLICIES,
-            "runs": MOST_RUNS,
-        },
+        limits={"inputs": MOST_INPUTS, "settings": MOST_SETTINGS, "policies": MOST_POLICIES, "runs": MOST_RUNS},
         seeds=max(setting.seeds for setting in settings),
         intervals="; ".join(dict.fromkeys(setting.intervals for setting in settings if setting.intervals)),
         drawn=bootstrap is not None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -201,20 +201,16 @@ def _load(
     return {"offered": area / (float(procs) * lasts_us), "cores": procs, "against": against}
 
 
-def date_of_zero(times_us: Ints, header: Mapping[str, str]) -> int | None:
-    """Seconds since 1970 at time 0, where times ascend; 0: they are dates themselves; ``None``: there are no dates."""
+def local_clock(times_us: Sequence[int] | Ints, header: Mapping[str, str]) -> tuple[pl.Series, str] | None:
+    """Local dates of times that ascend and the name of their clock; ``None`` where the log gives no dates."""
     start_s = _number(header, "UnixStartTime") or 0
     if not len(times_us) or start_s + times_us[0] / SECOND_US < DATES_S:
         return None
-    start_s = 0 if times_us[0] / SECOND_US > DATES_S else start_s
-    return start_s if start_s + times_us[-1] / SECOND_US <= 2**33 else None  # year 2242: not a date
-
-
-def local_clock(times_us: Ints, header: Mapping[str, str]) -> tuple[pl.Series, str] | None:
-    """Local dates of times that ascend and the name of their clock; ``None`` where the log gives no dates."""
-    if (start_s := date_of_zero(times_us, header)) is None:
+    if times_us[0] / SECOND_US > DATES_S:
+        start_s = 0  # they are dates themselves
+    if start_s + times_us[-1] / SECOND_US > 2**33:  # year 2242: not a date
         return None
-    dates = pl.Series(times_us + start_s * SECOND_US).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    dates = (pl.Series(times_us) + start_s * SECOND_US).cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
     zone = header.get("TimeZoneString", "").split("\n")[0].strip()
     if zone:
         try:

@@ -16,7 +16,7 @@ from unrack.errors import InputError, check_choice, check_kinds
 from unrack.facts import counted
 from unrack.kernels.arrays import Bools, Ints
 from unrack.units import LONGEST_US, SECOND_US, seconds_text, time_us
-from unrack.workload.account import date_of_zero
+from unrack.workload.account import local_clock
 from unrack.workload.formats.asks.dependencies import waits_for
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import begins_moved, draw_again, recorded
@@ -124,10 +124,11 @@ def rebase(workload: Workload, start_us: int = 0) -> Workload:
     submit = workload.jobs.submit_us - _first_us(workload.jobs) + start_us
     words = f"first submission moved to {seconds_text(start_us / SECOND_US)}"
     moved = _moved(workload, submit, "times rebased", words)
-    if (zero_s := date_of_zero(workload.jobs.submit_us, workload.intake.header)) is None:
+    header = dict(moved.intake.header)
+    if (first := local_clock(workload.jobs.submit_us[:1], {**header, "TimeZone": "0", "TimeZoneString": ""})) is None:
         return moved
-    dated = {"UnixStartTime": str(zero_s + (_first_us(workload.jobs) - start_us) // SECOND_US)}
-    return replace(moved, intake=replace(moved.intake, header={**moved.intake.header, **dated}))
+    header["UnixStartTime"] = str(first[0].dt.epoch("s")[0] - start_us // SECOND_US)
+    return replace(moved, intake=replace(moved.intake, header=header))
 
 
 def _first_us(jobs: JobTable) -> int:

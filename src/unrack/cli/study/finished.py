@@ -137,8 +137,7 @@ MOST = 10
 
 def explain(
     directory: Annotated[
-        Path | None,
-        typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.", show_default=False),
+        Path | None, typer.Argument(metavar="DIR", help="The directory that `unrack run` wrote.", show_default=False)
     ] = None,
     job: Annotated[
         str | None, typer.Argument(metavar="JOB", help="The job's id in the trace.", show_default=False)
@@ -210,8 +209,8 @@ def _tell_job(again: Again, job: str, policy: str | None, most: int | None, as_j
         how = {} if again.slowdowns is None else {"slowdowns": str(again.slowdowns)}
         print_json({"run": again.record["id"], **how, **asdict(story)}, other=str)
         return
-    intake = again.record["workload"].get("intake") or {}
-    print_lines(job_lines(story, again.record["policy_label"], most, intake.get("header") or {}))
+    header = again.record["workload"]["intake"]["header"]
+    print_lines(job_lines(story, again.record["policy_label"], most, header))
     if again.slowdowns is not None:
         typer.echo(f"  speeds      {WORDS[again.slowdowns]} (slowdowns = '{again.slowdowns}')")
 

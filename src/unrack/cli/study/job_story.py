@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from unrack.cli.options import shortened
@@ -20,23 +19,19 @@ if TYPE_CHECKING:
 
 Clock = Callable[[int], str]
 """A time, µs, in words."""
-NO_DATES: Mapping[str, str] = MappingProxyType({})
-"""The header of a log that says of no time which date it is."""
 
 OUT_OF_MEMORY, DEADLOCK = "more than it asked for", "wait for each other"
 """What the scheduler says of jobs that use more than they may, and of those that cannot go on."""
 
 
-def job_lines(story: Story, policy: str, most: int | None, header: Mapping[str, str] = NO_DATES) -> list[str]:
+def job_lines(story: Story, policy: str, most: int | None, header: Mapping[str, str] | None = None) -> list[str]:
     """All lines on a job; ``most``: how many of a list are printed, ``None``: all; ``header``: that of its log."""
-    import numpy as np
-
     from unrack.workload.account import local_clock
 
     job, demand = story.job, story.job.demand
 
     def clock(time_us: int) -> str:
-        local = local_clock(np.array([time_us]), header)
+        local = local_clock([time_us], header or {})
         date = "" if local is None else f"{local[0].dt.strftime('%Y-%m-%d %H:%M:%S')[0]} = "
         return f"{date}{time_us / SECOND_US:,.0f} s"
 

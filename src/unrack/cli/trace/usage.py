@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from unrack.workload.usage.thin import Thinned
 
 _TABLES = (".parquet", ".csv", ".csv.gz")
-app = typer.Typer(
-    help="Look into files of memory that jobs used over their life, and thin them.",
-    no_args_is_help=True,
-)
+app = typer.Typer(help="Look into files of memory that jobs used over their life, and thin them.", no_args_is_help=True)
 
 SeriesFile = Annotated[
     str, typer.Argument(metavar="FILE", help="A sample a row: CSV or Parquet, plain or gzip; or SWF with used memory.")
@@ -38,11 +35,7 @@ SeriesOptions = Annotated[
 
 
 @app.command()
-def info(
-    file: SeriesFile,
-    option: SeriesOptions = None,
-    as_json: Json = False,
-) -> None:
+def info(file: SeriesFile, option: SeriesOptions = None, as_json: Json = False) -> None:
     """Tell how many series there are, how long, how sampled, of what shape, and what was dropped or changed."""
     from unrack.workload.usage.described import describe_usage
 

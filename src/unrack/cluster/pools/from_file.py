@@ -68,13 +68,7 @@ def _in_racks(
     rack_names: Sequence[str],
     at: tuple[str, str],
 ) -> list[PoolPlan]:
-    """A pool in each rack of the nodes, for those of them that are in it.
-
-    Raises
-    ------
-    ClusterError
-        The file says nothing of racks, or a rack has none of the homes.
-    """
+    """A pool in each rack of the nodes, for those in it; a ClusterError without racks, or if one has no home."""
     where, key = at
     if file.nodes_per_rack is None and all(kind.rack is None for kind in file.nodes):
         want = "racks: nodes_per_rack = N, or rack = NAME of the classes of nodes"

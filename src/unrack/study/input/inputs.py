@@ -273,9 +273,7 @@ def make_policy_spec(
             if label is not None and (not isinstance(label, str) or not label):
                 raise document.fault((*at, "label"), repr(label), "some text")
             if ("name" in entry) == ("file" in entry):
-                raise document.fault(
-                    at, f"a table with {', '.join(entry) or 'no keys'}", "one with either name or file"
-                )
+                raise document.fault(at, f"a table with {', '.join(entry)}", "either name or file")
             if "file" in entry:
                 if parameters:
                     raise document.fault((*at, next(iter(parameters))), "this key", "only label and world beside file")
