@@ -137,7 +137,7 @@ def test_the_driver_knows_no_orchestrator(path: Path) -> None:
 
 
 MOST_LINES, MOST_FILES = 400, 12
-HOUSE = 88_110
+HOUSE = 88_270
 """Lines of the package without ``live/`` and ``profile/``: it only gets fewer, but for a new engine beside those that
 it replaces."""
 
