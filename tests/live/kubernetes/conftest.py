@@ -11,6 +11,14 @@ from k8s_bed import KubernetesBed
 from make_k8sbox import CannotBuildError, make
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever takes the control plane is live: building its programs takes ten minutes the first time."""
+    for item in items:
+        if "programs" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.live)
+
+
 @pytest.fixture(scope="session")
 def programs() -> Path:
     """The programs of the control plane, built if they are not there."""
