@@ -125,7 +125,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, said: str) -> None:
 
 
 def test_unknown_names_and_formats_say_what_is_known(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match="got 'dgx-9', wanted a file, or one of minsky"):
+    with pytest.raises(ClusterError, match="got 'dgx-9', wanted a file, or 'dgx-2' perhaps, or one of minsky"):
         read_machine("dgx-9")
     with pytest.raises(ClusterError, match="No such file"):
         read_machine(tmp_path / "none.txt")

@@ -196,7 +196,7 @@ def test_who_asks_for_nothing_but_memory_is_placed_as_by_the_rules_for_all_that_
     nodes = ("whole", "shared")[seed // 3 % 2]
     for backfill, depth, order in (("none", UNLIMITED, "fcfs"), ("easy", UNLIMITED, "wfp3"), ("easy", 3, "sjf")):
         ours, theirs = (
-            begun(world, kind(order, "first-fit", backfill, nodes, depth=depth, memory=memory)).run()
+            begun(world, kind(order, "first-fit", backfill, nodes=nodes, depth=depth, memory=memory)).run()
             for kind in (ListScheduler, OneByOne)
         )
         assert len(ours.loans) or rule == "local"
