@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import msgspec
-import pytest
 from driven_pods import DrivenPods
 from k8s_bed import KubernetesBed
 from test_constraints_of_pods import Extender, wait_for
@@ -21,7 +20,6 @@ from unrack.live.kubernetes.volumes.claims import CLAIMS, VOLUMES
 from unrack.live.kubernetes.volumes.limits import ATTACHMENTS, CSI_NODES, KINDS
 
 CSI, PLAIN = "csi.example.com", "plain.example.com"
-live = pytest.mark.live
 Content = dict[str, Any]
 
 
@@ -164,7 +162,6 @@ def attach(bed: KubernetesBed, volume: str, node: str) -> None:
     bed.admin.post(ATTACHMENTS.path(), {"metadata": {"name": f"{volume}-{node}"}, "spec": spec})
 
 
-@live
 def test_nodes_are_those_of_kube_scheduler(new_kubernetes: Callable[..., KubernetesBed]) -> None:
     extender, random = Extender(), Random(3)
     at = f"http://127.0.0.1:{extender.server.server_port}"
@@ -200,7 +197,6 @@ def test_nodes_are_those_of_kube_scheduler(new_kubernetes: Callable[..., Kuberne
     extender.server.shutdown()
 
 
-@live
 def test_pods_wait_until_their_volumes_can_be_attached(kubernetes: KubernetesBed) -> None:
     kubernetes.add_nodes(["n1", "n2"], {"cpu": "4", "memory": "8Gi"})
     for node, count in (("n1", 2), ("n2", 1)):

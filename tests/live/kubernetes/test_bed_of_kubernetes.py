@@ -11,7 +11,6 @@ from api_admin import AdminError
 from k8s_bed import KubernetesBed
 
 
-@pytest.mark.live
 def test_it_is_ready_soon_and_a_pod_of_kube_scheduler_runs_and_ends(
     new_kubernetes: Callable[..., KubernetesBed],
 ) -> None:
@@ -23,7 +22,6 @@ def test_it_is_ready_soon_and_a_pod_of_kube_scheduler_runs_and_ends(
     assert bed.pod("p")["spec"]["nodeName"] == "n1"  # type: ignore[index]
 
 
-@pytest.mark.live
 def test_pods_fail_are_evicted_and_are_let_go(kubernetes: KubernetesBed) -> None:
     kubernetes.add_nodes(["n1"], {"cpu": "4"})
     kubernetes.add_pod("fails", run_s=0.1, nodeName="n1", metadata={"annotations": {"k8sbox/fails": "Error"}})
@@ -38,7 +36,6 @@ def test_pods_fail_are_evicted_and_are_let_go(kubernetes: KubernetesBed) -> None
     assert kubernetes.pod("stays")["status"]["phase"] == "Running"  # type: ignore[index]
 
 
-@pytest.mark.live
 def test_controllers_make_pods_of_jobs(kubernetes: KubernetesBed) -> None:
     template = {
         "spec": {"schedulerName": "unrack", "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
@@ -49,7 +46,6 @@ def test_controllers_make_pods_of_jobs(kubernetes: KubernetesBed) -> None:
     kubernetes.admin.delete("/apis/batch/v1/namespaces/default/jobs/j", propagationPolicy="Background")
 
 
-@pytest.mark.live
 def test_who_is_allowed_nothing_may_nothing(kubernetes: KubernetesBed) -> None:
     with pytest.raises(AdminError, match="403"):
         kubernetes.ask_as("nobody").get("/api/v1/pods")
@@ -58,7 +54,6 @@ def test_who_is_allowed_nothing_may_nothing(kubernetes: KubernetesBed) -> None:
         kubernetes.ask_as("unrack").post("/api/v1/nodes", {"kind": "Node", "metadata": {"name": "mine"}})
 
 
-@pytest.mark.live
 def test_nothing_is_left_when_it_has_stopped(new_kubernetes: Callable[..., KubernetesBed]) -> None:
     bed = new_kubernetes()
     processes = list(bed._running.values())

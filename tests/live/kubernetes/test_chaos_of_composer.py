@@ -29,7 +29,6 @@ from composed import (
 )
 from k8s_bed import KubernetesBed
 
-pytestmark = pytest.mark.live
 FEWER = CLUSTER.replace("count = 3", "count = 2")
 FAULTS = ["kill", "kill", "stop", "server", "pause", "compact", "slice", "edit", "file", "uses", "uses"]
 DRILL = {"refuse": 0.15, "half": 0.15, "lose": 0.15, "slow": 0.2, "slow_s": 0.3, "often": 2}

@@ -16,7 +16,6 @@ from k8s_bed import KubernetesBed
 
 from unrack.live.driver.state.replay import replay
 
-pytestmark = pytest.mark.live
 SEEDS = int(os.environ.get("UNRACK_CHAOS_SEEDS", "1"))
 PODS = "/api/v1/namespaces/default/pods"
 

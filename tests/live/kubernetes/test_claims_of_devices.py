@@ -28,8 +28,6 @@ from driven_pods import ADDED, Deadly, DrivenPods, Killed, overbooked
 from k8s_bed import KubernetesBed
 from test_driver_of_pods import bind, said_of
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture
 def bed(kubernetes: KubernetesBed) -> Iterator[KubernetesBed]:

@@ -21,7 +21,6 @@ from unrack.live.kubernetes.client.objects import NODES, PODS, Pod
 from unrack.live.kubernetes.client.orders import bind, create, delete, patch, replace, tell
 from unrack.live.kubernetes.client.watch import Changed, Interrupted, Known, watch
 
-pytestmark = pytest.mark.live
 T = TypeVar("T")
 OURS = {"fieldSelector": "spec.schedulerName=unrack"}
 

@@ -37,7 +37,6 @@ from composed import (
 from free_ports import PortBlock
 from k8s_bed import COMPOSER, KubernetesBed
 
-pytestmark = pytest.mark.live
 DRIVE = "nvme-rack0-1"
 ADMIN = "resource.kubernetes.io/admin-access"
 

@@ -24,7 +24,6 @@ from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.constraints.beside import Beside, required_beside
 from unrack.live.kubernetes.places import may_run
 
-pytestmark = pytest.mark.live
 Content = dict[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOST = "kubernetes.io/hostname"

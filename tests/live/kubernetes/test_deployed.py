@@ -224,13 +224,11 @@ def taken(bed: KubernetesBed, one: Content) -> None:
     bed.admin.ask("PATCH", path, one, kind="application/apply-patch+yaml", **keys)
 
 
-@pytest.mark.live
 def test_a_server_takes_all_of_it(served: KubernetesBed) -> None:
     for one in [*all_of_base(), *all_of_extender()]:
         taken(served, one)
 
 
-@pytest.mark.live
 @pytest.mark.parametrize("program", [*PROGRAMS, "extender"])
 def test_a_server_lets_its_pods_in_where_pods_are_restricted(served: KubernetesBed, program: str) -> None:
     spec = (extending()[0] if program == "extender" else based(program))["spec"]
@@ -245,7 +243,6 @@ HELM = ["helm", "template", "unrack", str(CHART), "--namespace", "unrack", "--ku
 ALONE = "extender.enabled=true,scheduler.enabled=false,composer.enabled=false"
 
 
-@pytest.mark.live
 @pytest.mark.parametrize(
     ("words", "shipped", "wanted"),
     [

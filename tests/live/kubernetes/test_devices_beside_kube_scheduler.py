@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import msgspec
-import pytest
 from dra_bed import API, CLAIMS, DRIVER, add_claim, add_claiming, add_class, add_rule, audit, clear
 from k8s_bed import KubernetesBed
 from test_allocator import random_claim, random_world, take
@@ -21,7 +20,6 @@ from unrack.live.kubernetes.devices.selectors import Selectors
 from unrack.live.kubernetes.devices.store import parts_of
 from unrack.live.kubernetes.devices.wanted import WantedError, wanted
 
-pytestmark = pytest.mark.live
 WORLDS = 12
 CLASSES = {"any": f'device.driver == "{DRIVER}"', "red": f'device.attributes["{DRIVER}"].colour == "red"',
            "fast": f'device.attributes["{DRIVER}"].speed >= 2'}  # fmt: skip

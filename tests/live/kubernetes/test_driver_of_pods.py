@@ -22,8 +22,6 @@ from unrack.live.kubernetes.adapter.adapter import KubernetesAdapter
 from unrack.live.kubernetes.adapter.terms import Added
 from unrack.live.kubernetes.client.access import Access, access_here
 
-pytestmark = pytest.mark.live
-
 
 def test_pods_run_in_turn_and_nobody_is_overbooked(kubernetes: KubernetesBed) -> None:
     kubernetes.add_nodes(["n1", "n2"], {"cpu": "2", "memory": "4Gi"})

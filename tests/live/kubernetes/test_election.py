@@ -26,7 +26,6 @@ from unrack.live.kubernetes.leading import Leadership, Lease
 from unrack.live.kubernetes.service import serve
 from unrack.live.kubernetes.site import KubernetesSite
 
-pytestmark = pytest.mark.live
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/unrack"
 OF = Lease("kube-system", "unrack", 2)
 

@@ -26,7 +26,6 @@ from unrack.live.kubernetes.devices.objects import DeviceClass
 from unrack.workload.job import Job
 
 GPU, BY_NAME = "example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"
-live = pytest.mark.live
 
 
 def pod_of(*containers: dict[str, Any], first: list[dict[str, Any]] | None = None) -> Pod:
@@ -173,7 +172,6 @@ def random_containers(random: Random) -> dict[str, Any]:
     return {"containers": [asking("main", 1), *some("other", random.randrange(2))], "initContainers": first}
 
 
-@live
 def test_claims_are_those_of_kube_scheduler(new_kubernetes: Callable[..., KubernetesBed]) -> None:
     bed = new_kubernetes(scheduler=True)
     furnish(bed, 20)
@@ -191,7 +189,6 @@ def test_claims_are_those_of_kube_scheduler(new_kubernetes: Callable[..., Kubern
                 bed.admin.delete(f"/api/v1/namespaces/default/pods/{name}", gracePeriodSeconds=0)
 
 
-@live
 def test_pods_run_in_turn_and_give_back(kubernetes: KubernetesBed) -> None:
     furnish(kubernetes, 2)
     with DrivenPods(kubernetes) as driven:
@@ -211,7 +208,6 @@ def overbooked_but_for_devices(bed: KubernetesBed) -> list[str]:
     return [one for one in overbooked(bed) if GPU not in one and BY_NAME not in one]
 
 
-@live
 def test_what_a_node_has_itself_comes_first_and_classes_after_it(kubernetes: KubernetesBed) -> None:
     furnish(kubernetes, 2, gpus="2")
     with DrivenPods(kubernetes) as driven:
@@ -233,7 +229,6 @@ def test_what_a_node_has_itself_comes_first_and_classes_after_it(kubernetes: Kub
         assert audit(kubernetes) == []
 
 
-@live
 def test_a_class_that_comes_later_starts_pods_that_wait_and_one_that_goes_keeps_what_runs(
     kubernetes: KubernetesBed,
 ) -> None:
@@ -253,7 +248,6 @@ def test_a_class_that_comes_later_starts_pods_that_wait_and_one_that_goes_keeps_
         assert {str(entry.phase) for entry in driven.driver.table} == {"running"}
 
 
-@live
 def test_claims_that_others_make_in_its_name_do_no_harm(kubernetes: KubernetesBed) -> None:
     furnish(kubernetes, 1)
     kubernetes.admin.delete(f"{API}/deviceclasses/gpu")
@@ -282,7 +276,6 @@ def test_claims_that_others_make_in_its_name_do_no_harm(kubernetes: KubernetesBe
         assert audit(kubernetes) == []
 
 
-@live
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_driver_is_killed_at_any_point_and_no_claim_is_left(
     kubernetes: KubernetesBed, monkeypatch: pytest.MonkeyPatch, seed: int

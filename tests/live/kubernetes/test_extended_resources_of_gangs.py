@@ -25,7 +25,6 @@ from unrack.live.driver.state.replay import replay
 from unrack.live.kubernetes.devices import giving
 from unrack.live.kubernetes.devices.written import GivingError
 
-pytestmark = pytest.mark.live
 SIZE = {"cpu": "8", "memory": "8Gi"}
 
 

@@ -19,7 +19,6 @@ import pytest
 from driven_pods import overbooked
 from k8s_bed import EXTENDER, KubernetesBed
 
-pytestmark = pytest.mark.live
 Content = dict[str, Any]
 ALL = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind", "weight": 100, "httpTimeout": "5s"}
 BY_TLS = {

@@ -15,7 +15,6 @@ from unrack.live.kubernetes.client.answers import UnreachableError
 from unrack.live.kubernetes.gangs import starting
 from unrack.live.kubernetes.gangs.gathering import members_of
 
-pytestmark = pytest.mark.live
 GROUP = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 
 

@@ -22,8 +22,6 @@ from unrack.live.driver.state.replay import replay
 from unrack.live.kubernetes.devices import giving as module_of_giving
 from unrack.live.kubernetes.devices.store import MOST_CONSUMERS
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture
 def bed(gang_bed: KubernetesBed) -> Iterator[KubernetesBed]:  # noqa: F811

@@ -20,7 +20,6 @@ from test_preemption_of_pods import bed as with_classes  # noqa: F401
 from unrack.live.driver.state.replay import replay
 from unrack.live.kubernetes.gangs import starting
 
-pytestmark = pytest.mark.live
 SIZE = {"cpu": "4", "memory": "8Gi"}
 
 

@@ -155,7 +155,6 @@ def test_a_pod_that_requires_too_much_of_others_is_refused_and_requires_nothing_
     assert not says_too_much(as_pod(1, {"tolerations": [{"key": "k" * 60, "operator": "Exists"}] * 400}))
 
 
-@pytest.mark.live
 def test_others_are_scheduled_in_bounded_time_and_memory(
     new_kubernetes: Callable[..., KubernetesBed], tmp_path: Path
 ) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[3]
 DONE = re.compile(r"^example-\w+ +0/1 +(?:Completed|Succeeded)", re.MULTILINE)
 

@@ -97,7 +97,6 @@ def add_job_set(bed: KubernetesBed, *jobs: Content, **keys: Any) -> None:
     bed.wait_until(made)
 
 
-@pytest.mark.live
 def test_a_job_set_starts_whole_each_time(bed: KubernetesBed) -> None:
     bed.add_nodes(["n1", "n2"], {"cpu": "4", "memory": "8Gi"})
 
@@ -132,7 +131,6 @@ def test_a_job_set_starts_whole_each_time(bed: KubernetesBed) -> None:
             driven.until(lambda: "workers-1-9" in driven.placed())
 
 
-@pytest.mark.live
 def test_jobs_in_order_are_gangs_one_after_the_other_and_without_the_definition_none_is(bed: KubernetesBed) -> None:
     bed.add_nodes(["n1", "n2"], {"cpu": "4", "memory": "8Gi"})
     with DrivenPods(bed) as driven:

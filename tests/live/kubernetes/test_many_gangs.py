@@ -19,7 +19,6 @@ from test_gangs import add_group, add_member
 from unrack.live.driver.state.replay import replay
 from unrack.live.kubernetes.gangs import starting
 
-pytestmark = pytest.mark.live
 GANGS, SIZE = int(os.environ.get("UNRACK_GANGS", "500")), 8
 FAULTS = ("driver", "server", "node", "none")
 

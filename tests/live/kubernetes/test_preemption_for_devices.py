@@ -18,8 +18,6 @@ from test_preemption_of_pods import bed as of_classes  # noqa: F401
 
 from unrack.live.driver.state.replay import replay
 
-pytestmark = pytest.mark.live
-
 
 @pytest.fixture
 def bed(of_gangs: KubernetesBed, of_classes: KubernetesBed) -> Iterator[KubernetesBed]:  # noqa: F811

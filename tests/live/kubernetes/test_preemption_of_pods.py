@@ -13,7 +13,6 @@ from test_gangs import add_group, add_member, bound, steps
 
 from unrack.live.driver.state.replay import replay
 
-pytestmark = pytest.mark.live
 POLICY = {"name": "list", "order": "priority", "backfill": "any", "preempt": True}
 CLASSES = {"low": (10, "PreemptLowerPriority"), "high": (1000, "PreemptLowerPriority"), "calm": (1000, "Never")}
 

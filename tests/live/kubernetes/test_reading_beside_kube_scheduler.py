@@ -16,7 +16,6 @@ from unrack.kubernetes_text import asked_by
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.places import may_run
 
-pytestmark = pytest.mark.live
 Content = dict[str, Any]
 
 

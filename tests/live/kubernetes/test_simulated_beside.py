@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-import pytest
 from dra_bed import DRIVER, add_claiming, add_class, add_slice, add_template, given, wants
 from driven_pods import DrivenPods
 from k8s_bed import KubernetesBed
@@ -18,7 +17,6 @@ from unrack.live.driver.history.past import past_of
 from unrack.live.driver.service.folders import JOURNAL
 from unrack.live.journal.journal import Journal
 
-pytestmark = pytest.mark.live
 PRIORITIES = {"low": 1, "middle": 100, "high": 1000}
 ADDED = 40
 

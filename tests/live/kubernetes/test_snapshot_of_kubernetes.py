@@ -275,7 +275,6 @@ def test_whatever_there_is_runs_as_a_study_and_nobody_starts_where_he_may_not(se
     assert runs <= {row["job"] for row in placed if row["start_s"] <= 0} <= queued
 
 
-@pytest.mark.live
 def test_the_command_takes_a_running_cluster_and_the_study_runs(kubernetes: KubernetesBed, tmp_path: Path) -> None:
     kubernetes.add_nodes(["n1", "n2"], {"cpu": "8", "memory": "16Gi", "nvidia.com/gpu": "4"}, labels={"zone": "a"})
     kubernetes.add_pod("runs", {"cpu": "500m", "nvidia.com/gpu": "1"}, nodeName="n2")

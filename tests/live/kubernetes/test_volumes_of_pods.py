@@ -19,7 +19,6 @@ from unrack.live.kubernetes.client.others import Other
 from unrack.live.kubernetes.places import may_run
 from unrack.live.kubernetes.volumes.claims import CLAIMS, VOLUMES
 
-pytestmark = pytest.mark.live
 Content = dict[str, Any]
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 PLACE = "/api/v1/namespaces/default/persistentvolumeclaims"

@@ -15,7 +15,6 @@ from k8s_bed import KubernetesBed
 from unrack.cli.what_if import opened
 from unrack.plan.what_if.answer import Answer, Question, answer
 
-pytestmark = pytest.mark.live
 Content = dict[str, Any]
 NAMES = {"cpu": "cores", "memory": "memory", "nvidia.com/gpu": "gpus", "x.y/nic": "counted.x_y_nic"}
 
