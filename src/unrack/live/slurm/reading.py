@@ -38,9 +38,7 @@ class SlurmNode:
     partitions: frozenset[str] = frozenset()  # which it is in
     reason: str = ""  # why it is down or draining; ``""``: not said
     features: tuple[str, ...] = ()  # that it has now
-    types: tuple[
-        str, ...
-    ] = ()  # of its generic resources, as ``gpu:a100``; ``shard`` or ``mps``, where its GPUs have such
+    types: tuple[str, ...] = ()  # of its generic resources, as ``gpu:a100``; ``shard``, ``mps``: its GPUs have such
     together: int = 1  # how many of its CPUs are given to jobs together: the threads of a core
 
     @property

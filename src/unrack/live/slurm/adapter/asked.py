@@ -84,8 +84,7 @@ def is_as_asked(entry: Entry, job: SlurmJob) -> bool:
     """True if Slurm has in a job what its user asked for by name, and not what the driver has put into it."""
 
     def by_name(job: SlurmJob) -> list[tuple[list[str], list[str], str, str]]:
-        names = ((sorted(one.required_nodes), sorted(one.excluded_nodes)) for one in job.every)
-        return [(*one, part.partition, part.features) for one, part in zip(names, job.every, strict=True)]
+        return [(sorted(it.required_nodes), sorted(it.excluded_nodes), it.partition, it.features) for it in job.every]
 
     return by_name(as_asked(entry, job)) == by_name(job)
 
