@@ -63,7 +63,7 @@ def suggested(where: str, got: str, want: str) -> str:
     listed = CHOICES.fullmatch(want)
     quoted = re.search(r"'([^']+)'", got)
     word = re.split(r"[., ]", where)[-1] if got == "an unknown key" else quoted[1] if quoted else ""
-    if listed is None or not word:
+    if listed is None or not word or " perhaps, or " in want:  # it has been put first
         return want
     close = _close(word, [name.partition(" (")[0].strip("'") for name in listed["names"].split(", ")])
     return f"{listed['before']}{close!r} perhaps, or {want[len(listed['before']) :]}" if close else want

@@ -125,12 +125,16 @@ class Ending(Participant):
 
     def aside(self, entry: Entry, why: str) -> None:
         """Take a waiting job out of the queue."""
-        if entry.number is not None and self.epoch.core.state.conditions[entry.number] == QUEUED:
-            self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, why[:200])), self.now)
+        self._withdraw(entry, why)
         self.table.number(entry, None)
         self.table.move(entry, Idle(Phase.ASIDE, why))
         entry.known = entry.known._replace(group=None)
         self.notes.look_again = True
+
+    def _withdraw(self, entry: Entry, why: str) -> None:
+        """Tell the core that a job does not wait, if it does."""
+        if entry.number is not None and self.epoch.core.state.conditions[entry.number] == QUEUED:
+            self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, why[:200])), self.now)
 
     def aside_if_broken(self, entry: Entry, job: SeenJob) -> None:
         """A job of which a part has ended waits again, and is not to be started."""
@@ -157,9 +161,11 @@ class Ending(Participant):
         """A job that waits in the core may ask for something else by now, or must not start."""
         asked = self.coming.admitted(entry, job)
         if isinstance(asked, Problem):
-            if not self.notes.keep_apart:  # else it is asked again once the driver has begun anew
-                self.aside(entry, asked.why)
-                self.coming.until(entry, asked)
+            if self.notes.keep_apart:  # it keeps its place, and is asked again once the driver has begun anew
+                self._withdraw(entry, "changed")
+                return
+            self.aside(entry, asked.why)
+            self.coming.until(entry, asked)
             return
         if job_record(asked.job) != entry.job:
             self.notes.changed[entry.key] = job, asked
@@ -184,8 +190,7 @@ class Ending(Participant):
         elif len(again) > FEW:
             self.epoch.renumbered_us = self.now
         for entry in again:
-            assert entry.number is not None
-            self.epoch.tell(Withdrawn(entry.number, Reason(Code.WITHDRAWN, "changed")), self.now)
+            self._withdraw(entry, "changed")
         for entry in again:
             if entry.key in changed:
                 self.coming.asks(entry, *changed[entry.key])
