@@ -1,7 +1,8 @@
-"""Devices of plans are chosen in a kernel as they are outside of it."""
+"""Devices of plans and passes are chosen in a kernel as they are outside of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 from unrack import simulate
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Ints
+from unrack.policy.discipline import queue_pass
 from unrack.policy.discipline.skyline.plan import Plan
+from unrack.policy.placement.alone import Alone
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
 
@@ -19,7 +22,11 @@ FITS = ("first-fit", "best-fit", "worst-fit")
 MEMORY = ("", "memory=disaggregated", "memory=naive", "memory=strawman", "memory=local", "memory=local-spread")
 
 
-def world(seed: int, count: int = 40) -> tuple[Cluster, Workload, str]:
+PLANS = ("conservative", "conservative(compress=ends)", "slurm(interval=10 s)")
+PASSES = ("easy", "easy(backfill_order=sjf)", "easy(order=sjf)", "list(backfill=any)", "fcfs", "easy(depth=3)")
+
+
+def world(seed: int, count: int = 40, disciplines: Sequence[str] = PLANS) -> tuple[Cluster, Workload, str]:
     """Pools that are shared, composed or split, near or far, attached slowly or not; and nodes that may lend."""
     random = np.random.default_rng(seed)
     nodes = int(random.integers(2, 7))
@@ -51,7 +58,7 @@ def world(seed: int, count: int = 40) -> tuple[Cluster, Workload, str]:
                  ("gpu", "devices"): np.where(kind >= 2, 1, 0),
                  ("counted", "seats"): random.integers(0, 2, count)},
     )  # fmt: skip
-    discipline = ("conservative", "conservative(compress=ends)", "slurm(interval=10 s)")[int(random.integers(3))]
+    discipline = disciplines[int(random.integers(len(disciplines)))]
     rules = [f"place={FITS[int(random.integers(3))]}", *([memory] if memory else [])]
     if random.random() < 0.4:
         rules.append("nodes=whole")
@@ -70,7 +77,7 @@ def schedule(cluster: Cluster, workload: Workload, policy: str) -> tuple[Any, ..
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_a_plan_chooses_devices_in_a_kernel_as_outside_of_it(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    kernel = Plan._chosen_in_kernel
+    kernel = Plan.chosen_in_kernel
 
     def noted(plan: Plan, jobs: Ints) -> bool:
         asked.append(kernel(plan, jobs))
@@ -78,8 +85,27 @@ def test_a_plan_chooses_devices_in_a_kernel_as_outside_of_it(first: int, monkeyp
 
     for seed in range(first, first + 20):
         made = world(seed)
-        monkeypatch.setattr(Plan, "_chosen_in_kernel", noted)
+        monkeypatch.setattr(Plan, "chosen_in_kernel", noted)
         inside = schedule(*made)
-        monkeypatch.setattr(Plan, "_chosen_in_kernel", lambda plan, jobs: False)
+        monkeypatch.setattr(Plan, "chosen_in_kernel", lambda plan, jobs: False)
         assert inside == schedule(*made), (seed, made[2])
     assert sum(asked) > len(asked) / 2
+
+
+@pytest.mark.parametrize("first", range(0, 80, 20))
+def test_a_pass_chooses_devices_in_a_kernel_as_outside_of_it(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[bool]()
+    kernel = Alone.pass_over
+
+    def noted(alone: Alone, *how: Any, line: Any = None) -> int:
+        asked.append(line is not None)
+        return kernel(alone, *how, line=line)
+
+    monkeypatch.setattr(Alone, "pass_over", noted)
+    for seed in range(first, first + 20):
+        made = world(seed, 60, PASSES)
+        monkeypatch.setattr(queue_pass, "FEW_ASKED", -1)
+        inside = schedule(*made)
+        monkeypatch.setattr(queue_pass, "FEW_ASKED", 10**9)
+        assert inside == schedule(*made), (seed, made[2])
+    assert sum(asked) > 300

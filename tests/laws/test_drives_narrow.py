@@ -68,7 +68,7 @@ def test_drives_that_some_nodes_reach_are_as_a_feature_of_these_nodes(way: str) 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_plan_chooses_scarce_drives_in_its_kernel_as_outside_of_it(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rule, asked = f"conservative({way})", list[bool]()
-    chosen = Plan._chosen_in_kernel
+    chosen = Plan.chosen_in_kernel
 
     def noting(self: Plan, jobs: Any) -> bool:
         asked.append(chosen(self, jobs))
@@ -78,10 +78,10 @@ def test_a_plan_chooses_scarce_drives_in_its_kernel_as_outside_of_it(way: str, m
         scarce = {"count": 2 + seed % 3, "share": 1 + seed % 2, "per": "rack" if seed % 4 else "node"}
         cluster, jobs = world(seed, scarce, "memory" in way)
         with monkeypatch.context() as watched:
-            watched.setattr(Plan, "_chosen_in_kernel", noting)
+            watched.setattr(Plan, "chosen_in_kernel", noting)
             inside = schedule(cluster, jobs, rule)
         with monkeypatch.context() as watched:
-            watched.setattr(Plan, "_chosen_in_kernel", lambda plan, jobs: False)
+            watched.setattr(Plan, "chosen_in_kernel", lambda plan, jobs: False)
             assert schedule(cluster, jobs, rule) == inside, f"world {seed}"
     assert any(asked)
 
@@ -101,5 +101,5 @@ def test_what_a_plan_refuses_before_it_chooses_has_no_place(way: str, monkeypatc
         for rule in (f"conservative({way})", f"slurm(interval=5 s, {way})"):
             inside = schedule(cluster, jobs, rule)
             with monkeypatch.context() as watched:
-                watched.setattr(Plan, "_chosen_in_kernel", lambda plan, jobs: False)
+                watched.setattr(Plan, "chosen_in_kernel", lambda plan, jobs: False)
                 assert schedule(cluster, jobs, rule) == inside, f"world {seed} under {rule}"

@@ -17,6 +17,7 @@ from unrack.ledger.devices.line_kernel import (
     ASKED,
     DETACH_US,
     HELD,
+    NOT_BEGUN,
     RIGHT,
     START,
     TURNS,
@@ -127,6 +128,15 @@ class DeviceLine:
         play.leaving[list(self._like.detaching)] = list(self._like.detaching.values())
         play.done[:] = -1
         play.mark[:] = now, count, 0 if self._held.mark[DETACH_US] or self._like.detaching else -1
+
+    def rest(self) -> None:
+        """Say that it is of before, and begins anew when it is asked."""
+        self._held.mark[ASKED] = NOT_BEGUN
+
+    @property
+    def rests(self) -> bool:
+        """Whether it has not begun anew since."""
+        return bool(self._held.mark[ASKED] == NOT_BEGUN)
 
     def numbers_of(self, leases: Sequence[Booking]) -> Ints:
         """int64[k]: the numbers of leases, which may then be started or reserved."""

@@ -35,6 +35,8 @@ START, TURN = range(2)
 """Rows of ``Upcoming.held``; the last is LEASE."""
 HELD, STARTED, RIGHT, TURNS, DETACH_US, ASKED, ASKED_AT, TRIED, OLD, OLD_TURN = range(10)
 """Entries of ``Upcoming.mark``."""
+NOT_BEGUN = -2
+"""In place of ASKED: the devices are those of before, and to be taken over before the first question of a pass."""
 
 
 class _Upcoming(NamedTuple):

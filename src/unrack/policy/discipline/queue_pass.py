@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -17,15 +18,28 @@ from unrack.policy.discipline.heads_kernel import PassRule, has_none
 from unrack.policy.discipline.pass_choices import PassChoices
 from unrack.policy.discipline.queue_kernel import Backfill, pass_over
 from unrack.policy.discipline.skyline.choosing import Choices
-from unrack.policy.discipline.skyline.columns import CHOICE, CHOOSE, CLOSES_US, JOB, LENT, OPENS_US, more_room
+from unrack.policy.discipline.skyline.columns import (
+    BOOKED,
+    CHOICE,
+    CHOOSE,
+    CLOSES_US,
+    JOB,
+    LENT,
+    OPENS_US,
+    SHARERS,
+    SHORT,
+    more_room,
+)
 from unrack.policy.discipline.skyline.reserved import Reserved
-from unrack.view import View
+from unrack.view import DeviceLine, View
 
 Chooser = Callable[[int, bool], Choices]
 """(now, trust) → choices of a round."""
 NO_SECOND: Ints = np.empty(0, np.int64)
 """Those behind the head are tried in the order of the queue."""
 HAS_NONE = plain(has_none)
+FEW_ASKED = 300
+"""So many choices are made before the kernel that makes them would be compiled."""
 
 
 @dataclass(slots=True)
@@ -61,6 +75,7 @@ class Passes(Reserved):
     # order `turn`, or is over
     going: tuple[int, int, int] | None = None
     turn: tuple[Ints, Ints] | None = None
+    asked: int = 0  # how many choices were made outside of kernels
     made: Choices | None = None  # of passes that go in steps: kept from round to round
     kinds_of: int = 0  # of how many jobs the kinds are noted
     opening: list[int] = field(default_factory=list)  # jobs without a place that time alone may give one
@@ -86,7 +101,12 @@ class Passes(Reserved):
             self.alike = equal and not (self.rule.whole or self.chosen or len(self.columns.windows))
         else:  # what was decided so far is done: on with the job that asked for a choice then
             far[walk.STAGE], far[walk.COUNT], far[walk.ROWS], far[walk.CLAIMS] = walk.LOOK, 0, 0, 0
-        if self.lends and self.only_lent:
+        line: DeviceLine | None = None
+        if self._in_line(view, order) and (made := choices(now, False)).alone.rule >= 0:
+            line = self._rested(made)
+            for job in order[(self.columns.kind[order] < 0) & (self.columns.wants[order] >= CHOICE)].tolist():
+                self.kind_of(job, made)
+        elif self.lends and self.only_lent:
             made = choices(now, False)
             kernel = made.alone.pass_over
             for job in order[(self.columns.kind[order] < 0) & (self.columns.wants[order] == LENT)].tolist():
@@ -100,12 +120,22 @@ class Passes(Reserved):
             asked = PassChoices(self, made or choices(now, False), rule, step)
         far[walk.ALIKE] = self.goes_by_kind(view)
         while True:
+            if line is not None and made is not None:
+                alone = made.alone if self.lends else made.alone.without_loans
+                kernel = partial(alone.pass_over, line=line.columns.kernel)
             count = kernel(order, second, now, running, free_cores, *rule, self.alike, self.columns.kernel)
             if count >= 0 or (count == CHOOSE and step and far[walk.COUNT] > 0):
                 break
             if count == CHOOSE:
                 asked = asked or PassChoices(self, made or self.choices(view, now, choices), rule, step)
                 asked.answer()
+                self.asked += 1
+            elif line is not None and self.columns.cursor[SHORT] in (BOOKED, SHARERS):
+                assert made is not None
+                if line.rests:
+                    line = made.timeline
+                else:
+                    line.more(bool(self.columns.cursor[SHORT] == SHARERS))
             else:
                 self.replace(**more_room(self.columns, len(order), running))
         self.turn = (order, second) if count < 0 else None
@@ -122,9 +152,24 @@ class Passes(Reserved):
         self.seen = released, running + count
         if self.turn is None:
             self.opening = self._opening(order, second, rule) if far[walk.CLOSES] else []
-        for job in jobs.tolist():
+        shares = line.made(jobs) if line is not None and not line.rests else {}
+        for s, job in enumerate(jobs.tolist()):
             self.leases.pop(job, None)
+            if job in shares:
+                chosen[job] = Start(self.lease(s)._replace(shares=shares[job]))
         return [chosen.get(job) or Start(self.lease(s)) for s, job in enumerate(jobs.tolist())]
+
+    def _in_line(self, view: View, order: Ints) -> bool:
+        """Whether all is chosen in kernels, which know the devices over time: once much was asked outside of them."""
+        apart = self.steps or len(self.columns.windows) or view.contention is not None or view.cluster.devices.detach_us
+        return self.asked > FEW_ASKED and not apart and self.chosen_in_kernel(order)
+
+    def _rested(self, made: Choices) -> DeviceLine | None:
+        """The devices over time, which are taken over once they are asked about."""
+        if self.line is None:
+            return made.timeline
+        self.line.rest()
+        return self.line
 
     def choices(self, view: View, now: int, anew: Chooser) -> Choices:
         """Those of the round; of passes that go in steps they are kept, as these ask of now alone."""

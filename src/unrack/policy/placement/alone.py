@@ -22,9 +22,8 @@ from unrack.policy.discipline.skyline.columns import (
 from unrack.policy.discipline.skyline.plan_round import planned
 from unrack.policy.discipline.walk import ASKING, CLAIMS, JUDGED, LOOK, LOOKED_AT, MOVES, PLACED, ROWS, STAGE
 from unrack.policy.lending.answers import answer, choose
-from unrack.policy.lending.lender_cost import LendingTerms
 from unrack.policy.pools.place_kernel import PoolAnswer
-from unrack.policy.pools.plan_kernel import choose_devices, settle_last
+from unrack.policy.pools.plan_kernel import Chooser, answer_devices, choose_devices, settle_last, settle_pass
 from unrack.policy.tiers.cluster_kernel import pass_over as pass_servers
 
 
@@ -44,9 +43,15 @@ class Alone(NamedTuple):
         """The same where no job has to borrow."""
         return self._replace(terms=None, aware=None)
 
-    def pass_over(self, *how: Any) -> int:
-        """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; of jobs that want LENT it asks nothing."""
-        return pass_servers(*self.servers, *how) if self.servers else pass_over(self.terms, self.aware, *how)
+    def pass_over(self, *how: Any, line: Any = None) -> int:
+        """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; of these jobs it asks nothing.
+
+        ``line``: as of :meth:`plan_round`.
+        """
+        if self.servers:
+            return pass_servers(*self.servers, *how)
+        room = None if line is None else self.room
+        return pass_over(self.terms, self.aware, line, room, self.rule, self.fit, *how)
 
     def plan_round(self, line: Any, *how: Any) -> int:
         """As :func:`unrack.policy.discipline.skyline.plan_round.planned`; of these jobs it asks nothing.
@@ -69,7 +74,7 @@ def plan_round(
         count = planned(order, now, running, PlanRule(grain, whole, fit), PlanRound(compress, trust, brief), sky)
         wants, short = sky.wants[order[sky.cursor[AT]]] if count == CHOOSE else -1, 0
         if line is not None and wants in (DEVICES, LENT_DEVICES):
-            short = choose_devices(order, now, running, whole, terms, aware, line, room, rule, local_fit, sky)
+            short = choose_devices(order, now, running, whole, Chooser(terms, aware, line, room, rule, local_fit), sky)
         elif terms is not None and wants == LENT:
             short = choose(order, running, whole, terms, aware, sky)
         else:
@@ -82,17 +87,28 @@ def plan_round(
 
 @compiled
 def pass_over(
-    terms: LendingTerms, aware: Any, order: Ints, second: Ints, now: int, running: int, free_cores: int, backfill: int,
-    depth: int, whole: bool, fit: int, alike: bool, sky: Any,
+    terms: Any, aware: Any, line: Any, room: Any, rule: int, own_fit: int, order: Ints, second: Ints, now: int,
+    running: int, free_cores: int, backfill: int, depth: int, whole: bool, fit: int, alike: bool, sky: Any,
 ) -> int:  # fmt: skip
-    """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; of jobs that want LENT it asks nothing."""
+    """As of :class:`Alone`."""
+    local_fit = fit if terms is None else own_fit
     while True:
         how = PassRule(backfill, depth, whole, fit)
         count = passed(order, second, now, running, free_cores, how, alike, sky)
         nodes, job, stage = sky.installed.shape[2], sky.walk[ASKING], sky.walk[STAGE]
-        if count != CHOOSE or sky.wants[job] != LENT:
+        if line is not None and count >= 0:
+            settle_pass(line, sky)
+        if count != CHOOSE:
             return int(count)
-        if stage == JUDGED and (sky.wants[sky.walk[LOOKED_AT]] != LENT or sky.walk[MOVES] == 1):
+        if line is not None and sky.wants[job] in (DEVICES, LENT_DEVICES):
+            chooser = Chooser(terms, aware, line, room, rule, local_fit)
+            short = answer_devices(now, running, backfill, whole, chooser, sky)
+            if short < 0:
+                return int(short)
+            continue
+        if terms is None or sky.wants[job] != LENT:
+            return int(count)
+        if stage == JUDGED and line is None and (sky.wants[sky.walk[LOOKED_AT]] != LENT or sky.walk[MOVES] == 1):
             return int(count)
         if stage == PLACED:
             if sky.walk[ROWS] + 3 * nodes > sky.out.shape[0]:
@@ -100,4 +116,5 @@ def pass_over(
             fixed = sky.fixed_at[1, job] - sky.fixed_at[0, job]
             if sky.walk[CLAIMS] + 2 * nodes + fixed > sky.new_claims.shape[0]:
                 return lacking(sky, LOOK, CLAIMED)
-        answer(now, running, whole, terms, aware, sky)
+        if terms is not None:
+            answer(now, running, whole, terms, aware, sky)

@@ -26,6 +26,7 @@ from unrack.policy.placement.claiming import (
     Taking,
     asks_devices,
     claiming,
+    claims_anywhere,
     found_together,
     kind_together,
     ways,
@@ -49,6 +50,7 @@ from unrack.policy.pools.pool_placement import BY_LOAD, NAMES, RULES, PoolNotes
 from unrack.policy.pools.pool_policy import Lookahead, Pooled, Urgency
 from unrack.policy.tiers.cluster_kernel import Clusters, server_asks
 from unrack.reasons import Code, Reason
+from unrack.resources.places import AMOUNT, PLACE
 from unrack.sealed import sealed, shown
 from unrack.units import NEVER_US
 from unrack.view import View
@@ -144,7 +146,8 @@ class Mixed:
         terms, aware = memory.chosen_by(view, notes.memory) if isinstance(memory, LentMemory) else (None, None)
         fit = FITS.get(memory.place, 0) if isinstance(memory, LentMemory | LocalMemory) else 0
         servers = (notes.memory, server_asks(view)) if isinstance(notes.memory, Clusters) else ()
-        return Alone(terms, aware, notes.pools.answer, RULES.get(self._of_devices, -1), fit, servers)
+        rule = RULES.get(self._of_devices, -1) if self.pools is None and self.timeless else -1
+        return Alone(terms, aware, notes.pools.answer, rule, fit, servers)
 
     def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
@@ -269,7 +272,6 @@ class Mixed:
         more, short = self.gpus.asks_more(view, notes.gpus, job), False
         for claims in ways(view, job) if more else (None,):
             room = self._room(view, notes, job, claims)
-            room.cores[view.columns.open_to[view.columns.set_of[job], 0] == 0] = -1
             if asks_devices(view, job):
                 columns = self.pooled.columns(view, self._ready(view, notes))
                 close_unserved(columns.kernel, job, notes.pools.rule, room.cores, notes.pools.answer)
@@ -292,12 +294,19 @@ class Mixed:
 
     def _room(self, view: View, notes: MixedNotes, job: int, claims: Claiming | None) -> Room:
         room = room_on(view, job, self.whole, self.memory.open_nodes(view, notes.memory))
+        room.cores[view.columns.open_to[view.columns.set_of[job], 0] == 0] = -1
         if claims is not None:
             room.cores[~claims.open_nodes(room.seen(local=not self.memory.places))] = -1
         return room
 
     def _find(self, view: View, notes: MixedNotes, job: int, now: int, chosen: Lease | None = None) -> Lease | None:
         """A lease; on the nodes of ``chosen`` alone, with as many tasks on each, if there is one."""
+        seen, anywhere = view.columns.claimed, None if view.cluster.places.windows else claims_anywhere(view, job)
+        if seen is not None and anywhere is not None:  # no choice has to look at what it claims
+            if (anywhere[:, AMOUNT] > seen.free[anywhere[:, PLACE]]).any():
+                return None
+            lease = self._within(view, notes, job, now, chosen, None)
+            return None if lease is None else lease._replace(claims=anywhere)
         found = (self._within(view, notes, job, now, chosen, claims) for claims in ways(view, job))
         return next((lease for lease in found if lease is not None), None)
 

@@ -1,55 +1,32 @@
-"""Compiled: the choices of a plan for jobs that ask for pooled devices: nodes, memory and devices together.
+"""Compiled: the choices of plans and of passes over the queue for jobs that ask for pooled devices.
 
-The tasks of a job are placed as :mod:`unrack.policy.placement.mixed` has it for whatever else jobs may ask; here by
-rules that look at no models and no deadlines.
+What is chosen is written where :mod:`unrack.policy.discipline.skyline.columns` says.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
-from unrack.kernels.ordering import order_of, zeros
-from unrack.ledger.columns import ASKED_US, CPU, ENDS_US, MEM
-from unrack.ledger.devices.columns import COUNT, KIND, KIND_OF, NEXT, POOL, SHARE
-from unrack.ledger.devices.columns import FIRST as FIRST_OF_POOL
+from unrack.ledger.columns import ASKED_US, CPU, MEM
 from unrack.ledger.devices.line_kernel import (
     ASKED,
     ASKED_AT,
-    HELD,
+    NOT_BEGUN,
     OLD,
     OLD_TURN,
     TRIED,
     give_up,
-    has_room,
-    least,
     reserve,
     would_end,
 )
-from unrack.ledger.devices.playing import (
-    BEGAN,
-    DEVICES,
-    EXPECTED_US,
-    HOLDER,
-    JOB,
-    LEASE,
-    LEASES,
-    NODE,
-    PARTS,
-    RUNNING,
-    SHARES,
-    START_US,
-    take_one,
-)
-from unrack.ledger.devices.playing import FIRST as FIRST_SHARE
-from unrack.ledger.devices.playing import FIRST_DEVICE as FIRST_OF
-from unrack.ledger.devices.playing import LAST as LAST_SHARE
-from unrack.ledger.devices.playing import LAST_DEVICE as LAST_OF
+from unrack.ledger.devices.playing import BEGAN, EXPECTED_US, START_US
 from unrack.ledger.devices.sharing import ROOM, TAKEN
-from unrack.ledger.lease import BORROWER, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
+from unrack.policy.discipline.head_search import take_then
+from unrack.policy.discipline.heads_kernel import lacking
 from unrack.policy.discipline.skyline.columns import (
     AT,
     BOOKED,
@@ -57,132 +34,57 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMED,
     CLAIMS,
     CLAIMS_CHOSEN,
+    JOB,
     LENGTH_CHOSEN,
+    NO_ROOM,
     ROWS,
     ROWS_CHOSEN,
     SHARERS,
     STAGE,
     START,
+    STARTS,
     STEP,
 )
 from unrack.policy.discipline.skyline.columns import LEASES as ROWS_SHORT
 from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
-from unrack.policy.discipline.skyline.steps import Slots, lent_by
-from unrack.policy.lending.answers import write
-from unrack.policy.lending.lease_kernel import Asker, Leases, may_hold, place_job
-from unrack.policy.placement.node_kernel import add_node, gang_of
-from unrack.policy.pools.compositions import least_devices
-from unrack.policy.pools.place_kernel import DEVICES as SIZE
-from unrack.policy.pools.place_kernel import (
-    FIRST_DEVICE,
-    LEADER,
-    NEW_PARTS,
-    PoolAnswer,
-    close_unserved,
-    look,
-    others_choice,
-    others_fit,
-    pool_at,
+from unrack.policy.discipline.skyline.steps import RowSpan, Slots, asked_by, claims_fit, usable
+from unrack.policy.discipline.walk import (
+    ANSWER,
+    ASKING,
+    CLAIMS_FOUND,
+    COUNT,
+    FOUND,
+    HEADS,
+    HELD_US,
+    JUDGING,
+    LOOK,
+    LOOKED_AT,
+    MOVES,
+    OPENS,
+    PLACED,
+    REFUSED,
+    SEEK,
+    SHADOW,
+    SOUGHT,
+    TIME,
 )
-
-
-class PoolRoom(NamedTuple):
-    """What is left while the tasks of one job are placed."""
-
-    cores: Ints  # int64[nodes]: cores that the next task may use; -1: the node takes none
-    free: Ints  # int64[2, nodes]: free cores and MB
-    lent: Ints  # int64[nodes]: MB of each that tasks elsewhere use; none, where no memory is lent
-    may_lend: Ints  # int64[nodes]: how many MB each may lend and run tasks
-    limit: Ints  # int64[nodes]: how many MB each may lend in all
-
-
-@inlined
-def take_devices(line: Any, job: int, node: int, start_us: int, answer: PoolAnswer, used: Ints) -> int:
-    """Note and take the devices of a task, behind those ``used`` so far: TAKEN, or ROOM."""
-    c, b = line.other, line.booked
-    for kind in range(c.needs.shape[0]):
-        if not c.needs[kind, job]:
-            continue
-        row, s, first = answer.rows[kind], used[SHARES], used[DEVICES]
-        last, leader = first, row[LEADER]
-        if leader >= 0:
-            d = leader
-            while d >= 0:
-                b.device[last] = d
-                last, d = last + 1, c.device[NEXT, d]
-        else:
-            for i in range(row[SIZE]):
-                b.device[last] = row[FIRST_DEVICE + i]
-                last += 1
-        b.share[s, HOLDER], b.share[s, NODE], b.share[s, PARTS] = job, node, row[NEW_PARTS]
-        b.share[s, FIRST_OF], b.share[s, LAST_OF] = first, last
-        for q in range(b.amount.shape[1]):
-            b.amount[s, q] = c.wants[kind, q, job]
-        used[SHARES], used[DEVICES] = s + 1, last
-        if take_one(c, b, s, start_us) != TAKEN:
-            return ROOM
-    return TAKEN
-
-
-@inlined
-def take_for_each(
-    line: Any, job: int, rule: int, node: int, start_us: int, held: int, tasks: int, answer: PoolAnswer, used: Ints
-) -> int:  # fmt: skip
-    """How many of so many tasks of a node hold their devices then, beside those that do; -1: there is no room."""
-    while held < tasks:
-        look(line.other, job, rule, answer)
-        if not others_fit(line.other, job, -1, node, answer):
-            break
-        others_choice(line.other, job, -1, node, rule, 0.0, answer)
-        if take_devices(line, job, node, start_us, answer, used) == ROOM:
-            return -1
-        held += 1
-    return held
-
-
-@inlined
-def mark_taken(line: Any, lease: int, kind: int, whole: int, taken: Ints) -> None:
-    """Mark the devices of a kind that a lease shares with nobody; ``whole``: the quantity that counts them, or -1."""
-    c, b = line.base, line.booked
-    for s in range(b.lease[lease, FIRST_SHARE], b.lease[lease, LAST_SHARE]):
-        first, last = b.share[s, FIRST_OF], b.share[s, LAST_OF]
-        device = b.device[first]
-        alone = c.pool[SHARE, c.device[POOL, device]] == 1 or (whole >= 0 and b.amount[s, whole] >= last - first)
-        for i in range(first, last if alone and c.device[KIND, device] == kind else first):
-            taken[b.device[i]] = 1
-
-
-@inlined
-def close_taken(line: Any, job: int, start_us: int, end_us: int, cores: Ints, answer: PoolAnswer) -> None:
-    """Set ``cores`` (int64[nodes]) to -1 where others hold so many devices meanwhile that the job finds too few.
-
-    A bound, which looks at booked ends alone: what is closed here would be by :func:`close_unserved`, which takes the
-    devices as they are then.
-    """
-    c, b, play, held = line.base, line.booked, line.base_play, line.reserved.held
-    for kind in range(c.needs.shape[0]):
-        if not c.needs[kind, job]:
-            continue
-        whole, taken, sizes = c.whole[kind], zeros(c.device.shape[1]), answer.sizes[kind]
-        whole = whole if whole >= 0 and c.wants[kind, whole, job] > 0 else -1
-        for i in range(play.mark[RUNNING]):
-            if play.running[ENDS_US, i] > start_us:
-                mark_taken(line, play.running[LEASE, i], kind, whole, taken)
-        for i in range(line.reserved.mark[HELD]):
-            lease = held[LEASE, i]
-            if b.lease[lease, START_US] < end_us and b.lease[lease, START_US] + b.lease[lease, EXPECTED_US] > start_us:
-                mark_taken(line, lease, kind, whole, taken)
-        for pool in range(c.pool.shape[1]):
-            needed, left, first = 0, 0, c.pool[FIRST_OF_POOL, pool]
-            if c.pool[KIND_OF, pool] == kind:
-                needed = least_devices(c, job, kind, pool, True)
-            for d in range(first, first + c.pool[COUNT, pool]):
-                left += 1 - taken[d]
-            sizes[pool] = 1 if 0 < needed <= left else 0
-        for node in range(cores.shape[0]):
-            if pool_at(c, node, sizes) < 0:
-                cores[node] = -1
+from unrack.policy.discipline.walk import CLAIMS as CLAIMS_USED
+from unrack.policy.discipline.walk import ROOM as ROOM_OF
+from unrack.policy.discipline.walk import ROWS as ROWS_USED
+from unrack.policy.discipline.walk import STAGE as WALK_STAGE
+from unrack.policy.lending.answers import Moment
+from unrack.policy.placement.node_kernel import gang_of
+from unrack.policy.pools.take_kernel import (
+    NOWHERE,
+    Chooser,
+    book,
+    most_loans,
+    nothing_taken,
+    room_at,
+    take_tasks,
+    write_taken,
+)
 
 
 @inlined
@@ -204,144 +106,134 @@ def settle_last(line: Any, turn: Ints, asks: Ints, now: int) -> None:
 
 
 @inlined
-def choose_devices(
-    order: Ints, now: int, running: int, whole: bool, terms: Any, aware: Any, line: Any, answer: PoolAnswer, rule: int,
-    fit: int, sky: Any,
-) -> int:  # fmt: skip
+def choose_devices(order: Ints, now: int, running: int, whole: bool, how: Chooser, sky: Any) -> int:
     """Of a plan: choose for the job, at the step, that the cursor says, on the least of the levels.
 
     0; below that: there is too little room.
     """
-    cursor, low, b, mark = sky.cursor, sky.low, line.booked, line.reserved.mark
+    line, cursor, low, mark = how.line, sky.cursor, sky.low, how.line.reserved.mark
     job, start_us = order[cursor[AT]], sky.times[cursor[STEP]]
-    tasks, cores, mb, us = gang_of(sky.asks, job)
-    us = max(1, us)
-    nodes, kinds, installed = sky.installed.shape[2], line.other.needs.shape[0], sky.installed[sky.set_of[job]]
-    fixed = sky.fixed_at[1, job] - sky.fixed_at[0, job]
-    loans_room = 2 * nodes + tasks
-    if cursor[ROWS] + nodes + loans_room > sky.new_rows.shape[0]:
+    us, nodes = max(1, gang_of(sky.asks, job).us), sky.installed.shape[2]
+    if cursor[ROWS] + nodes + most_loans(job, sky) > sky.new_rows.shape[0]:
         return short_of(cursor, ROWS_SHORT)
-    if cursor[CLAIMS] + loans_room + fixed > sky.new_claims.shape[0]:
+    if cursor[CLAIMS] + most_loans(job, sky) + sky.fixed_at[1, job] - sky.fixed_at[0, job] > sky.new_claims.shape[0]:
         return short_of(cursor, CLAIMED)
-    used, compose = b.used.copy(), answer.rows.shape[1] - FIRST_DEVICE
-    if not has_room(line, tasks * kinds, tasks * kinds * compose):
-        return short_of(cursor, BOOKED)
     if mark[ASKED] != job:
         settle_last(line, sky.turn, sky.asks, now)
         mark[ASKED], mark[ASKED_AT] = job, cursor[AT]
         mark[OLD], mark[OLD_TURN] = give_up(line, job)
     mark[TRIED] = -1
     cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
-    lends = sky.may_lend.shape[0] > 0
-    slots, first_place = Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[2]), sky.free_places.shape[0]
-    first_place -= nodes
-    room = PoolRoom(
-        np.empty(nodes, np.int64), np.empty((2, nodes), np.int64), zeros(nodes if lends else 0), sky.may_lend,
-        zeros(nodes if lends else 0),
-    )  # fmt: skip
-    none = np.empty(0, np.int64)
-    limit = lendable(order.shape[0], us, sky) if lends else none
+    free = np.empty((2, nodes), np.int64)
     for node in range(nodes):
-        is_open = installed[CPU, node] > 0
-        if lends:
-            already = lent_by(low, 0, slots, first_place, node)
-            is_open = is_open and already <= sky.may_lend[node]
-            room.lent[node] = already
-            room.limit[node] = limit[node] + already  # beside what it lends already
-        room.free[CPU, node], room.free[MEM, node] = low[0, CPU, node], low[0, MEM, node]
-        is_open = is_open and not (whole and low[0, CPU, node] < installed[CPU, node])
-        room.cores[node] = low[0, CPU, node] if is_open else -1
-    asker = Asker(job, start_us, sky.running, running, tasks, cores, mb, us, none, none, limit)
-    close_taken(line, job, start_us, start_us + us, room.cores, answer)
-    if not may_hold(terms, room.free, room.cores, asker):  # asked first, as devices at a time cost more
-        return 0
-    if least(line, start_us, start_us + us) == ROOM:
-        return short_of(cursor, SHARERS)
-    count, local, cores_at = zeros(nodes), zeros(nodes), np.empty(nodes, np.int64)
-    found = Leases(np.empty((nodes, 5), np.int64), np.empty((2 * nodes, 3), np.int64))
-    loans, loan_end, first_share = np.empty((loans_room if lends else 0, 3), np.int64), 0, used[SHARES]
-    left, part, part_of = tasks, 0, -1  # of a node: tasks that have their devices there, and no memory yet
-    while left > 0:
-        asks = part if part > 0 else left
-        if part == 0:
-            close_unserved(line.other, job, rule, room.cores, answer)
-        for node in range(nodes):
-            if lends:
-                limit[node] = room.limit[node] - room.lent[node]
-                if part == 0 and room.lent[node] > room.may_lend[node]:
-                    room.cores[node] = -1
-            cores_at[node] = room.cores[node] if part == 0 else room.free[CPU, node] if node == part_of else -1
-        asker = Asker(job, start_us, sky.running, running, asks, cores, mb, us, none, none, limit)
-        end, lent = place_job(terms, room.free, sky.installed[0], cores_at, False, fit, asker, aware, False, found)
-        if end <= 0:
-            return 0
-        r, given, part, rows = 0, part, 0, found.rows
-        while r < end:
-            here, here_mb = rows[r, TASKS], rows[r, LOCAL_MB]
-            for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-                held = take_for_each(line, job, rule, node, start_us, given, here, answer, used)
-                if held < 0:
-                    return short_of(cursor, SHARERS)
-                if held < here:
-                    part, part_of, end = held, node, 0
-                    room.cores[node] = -1
-                    break
-                room.cores[node] -= cores * here
-                room.free[CPU, node] -= cores * here
-                room.free[MEM, node] -= here_mb
-                count[node] += here
-                local[node] += here_mb
-                left -= here
-                for i in range(lent):
-                    if found.loans[i, BORROWER] != node:
-                        continue
-                    if loan_end == loans_room:
-                        return short_of(cursor, ROWS_SHORT)
-                    lender, mb_lent = found.loans[i, LENDER], found.loans[i, LOAN_MB]
-                    loans[loan_end, BORROWER], loans[loan_end, LENDER], loans[loan_end, LOAN_MB] = node, lender, mb_lent
-                    room.free[MEM, lender] -= mb_lent
-                    room.lent[lender] += mb_lent
-                    loan_end += 1
-            r += 1
-    lease = used[LEASES]
-    b.lease[lease, JOB], b.lease[lease, START_US], b.lease[lease, EXPECTED_US] = job, start_us, us
-    b.lease[lease, FIRST_SHARE], b.lease[lease, LAST_SHARE] = first_share, used[SHARES]
-    b.used[LEASES], b.used[SHARES], b.used[DEVICES] = lease + 1, used[SHARES], used[DEVICES]
+        free[CPU, node], free[MEM, node] = low[0, CPU, node], low[0, MEM, node]
+    limit = lendable(order.shape[0], us, sky) if sky.may_lend.shape[0] > 0 else np.empty(0, np.int64)
+    room = room_at(job, whole, Moment(free, low, 0, sky.total.shape[2], limit), sky)
+    taken, used = nothing_taken(job, sky), line.booked.used.copy()
+    loans = take_tasks(job, start_us, start_us + us, running, how, room, taken, used, sky)
+    if loans < 0:
+        return NO_ROOM if loans == NO_ROOM else 0
+    lease = book(job, start_us, us, line, used)
     verdict = would_end(line, lease)
     if verdict == ROOM:
         return short_of(cursor, SHARERS)
     if verdict != TAKEN:
         return 0
     length = line.here_play.done[BEGAN, lease] - start_us
-    if loan_end > 0 and length > us and not leaves_open(order.shape[0], length, loans[:loan_end], sky):
+    if loans > 0 and length > us and not leaves_open(order.shape[0], length, taken.loans[:loans], sky):
         return 0
-    mark[TRIED] = lease
-    out = Leases(np.empty((nodes, 5), np.int64), joined(loans, loan_end))
-    at = 0
-    for node in range(nodes):
-        if count[node] > 0:
-            held = installed[CPU, node] if whole else cores * count[node]
-            start = at if terms is None and not whole and fit == 0 else 0  # a row a node, as these are placed elsewhere
-            at = add_node(out.rows, start, at, node, count[node], held, local[node])
-    lent = out.loans.shape[0]
-    write(job, out, at, lent, sky, sky.new_rows, cursor[ROWS], sky.new_claims, cursor[CLAIMS])
-    cursor[ROWS_CHOSEN], cursor[LENGTH_CHOSEN] = at + lent, length
-    cursor[CLAIMS_CHOSEN] = fixed + lent
+    mark[TRIED], cursor[LENGTH_CHOSEN] = lease, length
+    cursor[ROWS_CHOSEN], cursor[CLAIMS_CHOSEN] = write_taken(
+        job, whole, taken, loans, how, sky, sky.new_rows, cursor[ROWS], sky.new_claims, cursor[CLAIMS]
+    )
     return 0
 
 
 @inlined
-def joined(loans: Ints, count: int) -> Ints:
-    """The first ``count`` loans, one for each pair of nodes: by borrower, and as they came."""
-    borrower, found, end = np.empty(count, np.int64), np.empty((count, 3), np.int64), 0
-    for i in range(count):
-        borrower[i] = loans[i, BORROWER]
-    for i in order_of(borrower):
-        r = 0
-        while r < end and not (found[r, BORROWER] == loans[i, BORROWER] and found[r, LENDER] == loans[i, LENDER]):
-            r += 1
-        if r == end:
-            found[r, BORROWER], found[r, LENDER], found[r, LOAN_MB] = loans[i, BORROWER], loans[i, LENDER], 0
-            end += 1
-        found[r, LOAN_MB] += loans[i, LOAN_MB]
-    return found[:end]
+def settle_pass(line: Any, sky: Any) -> None:
+    """The devices that were chosen last in a pass are held if their job starts."""
+    mark = line.reserved.mark
+    if mark[ASKED] < 0:
+        return
+    for s in range(sky.walk[COUNT]):
+        if sky.started[JOB, s] == mark[ASKED]:
+            reserve(line, mark[TRIED], -1)
+            line.reserved.made[mark[ASKED]] = mark[TRIED]
+    mark[ASKED] = -1
+
+
+@inlined
+def place_now(now: int, running: int, backfill: int, whole: bool, how: Chooser, sky: Any) -> int:
+    """Of a pass: a place for the job that it asks about; as of :func:`answer_devices`."""
+    line, walk, job = how.line, sky.walk, sky.walk[ASKING]
+    mark, us, nodes = line.reserved.mark, max(1, gang_of(sky.asks, job).us), sky.installed.shape[2]
+    at, claim, fixed = walk[ROWS_USED], walk[CLAIMS_USED], sky.fixed_at[1, job] - sky.fixed_at[0, job]
+    mark[ASKED] = -1
+    if at + nodes + most_loans(job, sky) > sky.out.shape[0]:
+        return lacking(sky, LOOK, STARTS)
+    if claim + fixed + most_loans(job, sky) > sky.new_claims.shape[0]:
+        return lacking(sky, LOOK, CLAIMED)
+    room = room_at(job, whole, Moment(sky.now, sky.left, 0, 0, np.empty(0, np.int64)), sky)
+    taken, used = nothing_taken(job, sky), line.booked.used.copy()
+    loans, verdict = take_tasks(job, now, now + us, running, how, room, taken, used, sky), ROOM
+    if loans == NO_ROOM:
+        walk[WALK_STAGE] = LOOK
+        return NO_ROOM
+    if loans >= 0:
+        mark[TRIED] = book(job, now, us, line, used)
+        verdict = would_end(line, mark[TRIED])
+        if verdict == ROOM:
+            return lacking(sky, LOOK, SHARERS)
+    if loans < 0 or verdict != TAKEN:
+        if backfill > 0 or walk[HEADS] == 0:
+            sky.refused[sky.kind[job]] = REFUSED
+        return 0
+    mark[ASKED] = job
+    rows, claims = write_taken(job, whole, taken, loans, how, sky, sky.out, at, sky.new_claims, claim)
+    walk[FOUND], walk[CLAIMS_FOUND], walk[MOVES], walk[OPENS] = at + rows, claim + claims, 0, 1
+    walk[HELD_US] = line.here_play.done[BEGAN, mark[TRIED]] - now
+    return 0
+
+
+@inlined
+def answer_devices(now: int, running: int, backfill: int, whole: bool, how: Chooser, sky: Any) -> int:
+    """Of a pass over the queue: answer what it asks, as of :func:`unrack.policy.lending.answers.answer`.
+
+    0; below that: there is too little room.
+    """
+    walk, mark, job, stage = sky.walk, how.line.reserved.mark, sky.walk[ASKING], sky.walk[WALK_STAGE]
+    again, none = LOOK if stage == PLACED else SEEK, np.empty(0, np.int64)
+    if mark[ASKED] == NOT_BEGUN:
+        return lacking(sky, again, BOOKED)
+    if mark[ASKED] != walk[LOOKED_AT]:
+        settle_pass(how.line, sky)
+    if stage == PLACED:
+        return int(place_now(now, running, backfill, whole, how, sky))
+    h, time = walk[JUDGING], walk[TIME] if stage == SOUGHT else sky.heads[walk[JUDGING], SHADOW]
+    walk[ANSWER] = 1
+    if time < 0 or (stage != SOUGHT and now + walk[HELD_US] <= time):
+        return 0
+    head, total = asked_by(job, sky)[0], usable(job, time, sky)
+    slots, fits = Slots(sky.slot, sky.place_of, sky.free_places, 0), True
+    wanted = RowSpan(sky.out, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
+    beside = RowSpan(sky.out, walk[ROWS_USED], walk[FOUND], sky.new_claims, walk[CLAIMS_USED], walk[CLAIMS_FOUND])
+    holds = stage != SOUGHT and mark[ASKED] == walk[LOOKED_AT]
+    if stage != SOUGHT:
+        take_then(head, total, whole, False, h, beside, 0, -1, sky)
+        fits = sky.heads[h, ROOM_OF] >= head.tasks and claims_fit(sky.left, 1 + h, slots, wanted)
+    if holds:
+        reserve(how.line, mark[TRIED], -1)
+    found = NOWHERE
+    if fits:
+        taken, used = nothing_taken(job, sky), how.line.booked.used.copy()
+        room = room_at(job, whole, Moment(sky.then[h], sky.left, 1 + h, 0, none), sky)
+        found = take_tasks(job, time, time + 1, running, how, room, taken, used, sky)
+    if holds:
+        give_up(how.line, walk[LOOKED_AT])
+    if stage != SOUGHT and found < 0:
+        take_then(head, total, whole, False, h, beside, 0, 1, sky)
+    if found == NO_ROOM:
+        walk[WALK_STAGE] = again
+        return NO_ROOM
+    walk[ANSWER] = 1 if found >= 0 else 0
+    return 0

@@ -17,14 +17,11 @@ from unrack.policy.discipline.skyline.columns import (
     AT,
     BEGIN,
     BOOKED,
-    CHOICE,
     CHOOSE,
     CHOSEN,
     CLAIMED,
     CLAIMS,
     CLAIMS_CHOSEN,
-    DEVICES,
-    ELSEWHERE,
     END_CLAIM,
     END_ROW,
     FIRST_CLAIM,
@@ -36,7 +33,6 @@ from unrack.policy.discipline.skyline.columns import (
     LEASES,
     LENGTH,
     LENGTH_CHOSEN,
-    LENT_DEVICES,
     REACH,
     ROWS,
     ROWS_CHOSEN,
@@ -121,7 +117,7 @@ class Plan(Grouped):
         if cursor[KEPT] and not keeps:  # a job asks for a choice now
             cursor[KEPT] = cursor[FROM] = 0
             self.columns.grown[:] = NEVER_US
-        in_kernel = self._chosen_in_kernel(jobs)
+        in_kernel = self.chosen_in_kernel(jobs)
         while True:
             if keeps:
                 carry_levels(*how[:5], self.columns.kernel)
@@ -158,14 +154,6 @@ class Plan(Grouped):
     def keeps(self) -> bool:
         """Whether levels stay from one round to the next; what is chosen outside of the kernel is not in them."""
         return self.rounds > FEW_ROUNDS and not (self.chosen or self.lends)
-
-    def _chosen_in_kernel(self, jobs: Ints) -> bool:
-        """Whether the devices of all that ask for any can be chosen in a kernel."""
-        if not (self.in_kernel and self.chosen) or self.modelled:
-            return False
-        wants = self.columns.wants[jobs]
-        some = (wants == DEVICES) | (wants == LENT_DEVICES)
-        return bool(some.any()) and not (((wants == CHOICE) | (wants == ELSEWHERE)).any())
 
     def _reserved_in_kernel(self, line: DeviceLine, jobs: Ints) -> None:
         """Note the leases of these jobs that a kernel has reserved."""

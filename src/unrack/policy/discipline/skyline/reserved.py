@@ -20,9 +20,12 @@ from unrack.ledger.lease import Lease, as_rows, attached, from_rows, nodes_of
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.skyline.columns import (
     CHOICE,
+    DEVICES,
+    ELSEWHERE,
     KEPT,
     LEDGER,
     LENT,
+    LENT_DEVICES,
     Grain,
     PlanColumns,
     PlanRule,
@@ -281,6 +284,14 @@ class Reserved:
     @property
     def _elsewhere(self) -> Wants:
         return Wants.ELSEWHERE if self.lends else Wants.CHOICE
+
+    def chosen_in_kernel(self, jobs: Ints) -> bool:
+        """Whether the devices of all that ask for any can be chosen in a kernel."""
+        if not (self.in_kernel and self.chosen) or self.modelled:
+            return False
+        wants = self.columns.wants[jobs]
+        some = (wants == DEVICES) | (wants == LENT_DEVICES)
+        return bool(some.any()) and not (((wants == CHOICE) | (wants == ELSEWHERE)).any())
 
     def outgrown(self, view: View, scheduler: Any) -> bool:
         """Whether a job has come for which counting cores is never exact, or nodes where memory is lent from now on."""
