@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from unrack_papers.torus import TorusPlacement
 
 
+_WRITTEN = {"rows": "ROWSxCOLUMNS", "columns": "ROWSxCOLUMNS", "k": "CORES", "taken": "--taken"}
+"""What ``unrack tiles`` calls the arguments of :func:`unrack_papers.torus.best_tiles`."""
 LONGEST_SIDE = 32
 """The most rows, and the most columns, of cores on a die, as in cluster files."""
 
@@ -43,15 +45,18 @@ def tiles(
     say_when_compiling()
     rows, columns = sides(torus, "ROWSxCOLUMNS")
     busy = numbers(taken, "--taken")
-    if rule == "best":
-        limit_s = None if time_limit is None else seconds_of("--time-limit", time_limit)
-        found = best_tiles(rows, columns, cores, busy, limit_s=limit_s)
-    elif rule in ("quick", "first-fit"):
-        if time_limit is not None:
-            raise InputError("--time-limit", repr(time_limit), "--rule best, which searches")
-        found = (quick_tiles if rule == "quick" else first_fit_tiles)(rows, columns, cores, busy)
-    else:
+    if rule not in ("best", "quick", "first-fit"):
         raise InputError("--rule", repr(rule), "best, quick or first-fit")
+    if time_limit is not None and rule != "best":
+        raise InputError("--time-limit", repr(time_limit), "--rule best, which searches")
+    limit_s = None if time_limit is None else seconds_of("--time-limit", time_limit)
+    try:
+        if rule == "best":
+            found = best_tiles(rows, columns, cores, busy, limit_s=limit_s)
+        else:
+            found = (quick_tiles if rule == "quick" else first_fit_tiles)(rows, columns, cores, busy)
+    except InputError as error:
+        raise InputError(_WRITTEN[error.where], error.got, error.want) from None
     if as_json:
         known = {"distance": found.distance, "bound": found.bound, "optimal": found.optimal, "nodes": found.nodes}
         known |= {"cut": True} if found.cut else {}
