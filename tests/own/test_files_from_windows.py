@@ -18,7 +18,12 @@ from unrack.study.grid import load_study
 from unrack.workload.generate.batch.generator import batch_parameters
 
 FITTED = files("unrack.workload.fitted").joinpath("kth-sp2.toml").read_text(encoding="utf-8")
-STUDY = "policies = ['fcfs']\n[[clusters]]\nnodes = [{ count = 4, cores = 1 }]\n[[workloads]]\ngenerate = { model = 'cirne', jobs = 3, nodes = 4 }\n"
+STUDY = """policies = ["fcfs"]
+[[clusters]]
+nodes = [{ count = 4, cores = 1 }]
+[[workloads]]
+generate = { model = "cirne", jobs = 3, nodes = 4 }
+"""
 READ: dict[str, tuple[str, Callable[[str], Any]]] = {
     "app.toml": ('name = "odd"\ncommand = ["true"]\n[[axes]]\nkind = "command"\nlevels = [1]\n', read_application),
     "own.toml": (FITTED, batch_parameters),

@@ -61,7 +61,7 @@ def reproduce(
             "false verdict is spent over the looks.",
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0: one for each core.")] = 0,
     on: OnOption = "processes",
     out: Annotated[
         Path | None,

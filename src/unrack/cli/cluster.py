@@ -93,7 +93,7 @@ def _size(ids: str) -> int:
 def bill(
     cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="A cluster file, or the name of a preset.")],
     prices: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE.toml", help="In place of the cluster's own; see unrack prices.")
+        str | None, typer.Option(metavar="NAME|FILE.toml", help="Other prices than the cluster's; see unrack prices.")
     ] = None,
     as_json: Json = False,
 ) -> None:

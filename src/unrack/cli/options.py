@@ -66,15 +66,15 @@ DryRun = Annotated[
 DryJson = Annotated[bool, typer.Option("--json", help="With --dry-run: JSON.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 All = Annotated[bool, typer.Option("--all", help="Print long lists whole.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the random numbers.")]
+Seed = Annotated[int, typer.Option(min=0, help="The seed of the random numbers.")]
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
 RunOption = Annotated[
-    str | None, typer.Option("--run", help="Which run: its policy, or its id or the start of it.", autocompletion=runs)
+    str | None, typer.Option("--run", help="The run: its policy, its id, or the start of its id.", autocompletion=runs)
 ]
 OutOption = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/ and its name).")
 ]
-JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")]
+JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0: one for each core.")]
 NoAudit = Annotated[
     bool, typer.Option("--no-audit", help="Do not check the tables of finished runs against the cluster.")
 ]
@@ -92,7 +92,7 @@ BootstrapOption = Annotated[
     typer.Option(
         "--bootstrap",
         metavar="auto|LENGTH",
-        help="Intervals where there is one seed: blocks of the log's time are drawn anew, a block so long ('7 d').",
+        help="Give intervals with one seed, by a block bootstrap over time: the length of a block ('7 d'), or auto.",
     ),
 ]
 

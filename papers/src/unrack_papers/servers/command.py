@@ -35,7 +35,7 @@ def tiles(
     ] = "",
     rule: Annotated[str, typer.Option(help="best (proven), quick or first-fit.")] = "best",
     time_limit: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Of best: how long it may compute, such as '10 s'.")
+        str | None, typer.Option(metavar="TIME", help="With the rule best: how long it may compute, such as '10 s'.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -121,10 +121,7 @@ OF_SOME = (
     "missed_deadlines", "bound_missed_deadlines", "core_distance_over_least", "core_pairs_apart", "slo_broken_local",
     "slo_broken_remote", "clusters_used_mean", "price_over_bound", "utility_mean", "used_gpus", "energy_kwh",
 )  # fmt: skip
-"""Where runs have them, the first of these leads, then the mean wait, then the others: what a narrow terminal keeps.
-
-Of jobs with deadlines or chosen cores, of tiers of memory, of GPUs, of power.
-"""
+"""Of deadlines, chosen cores, tiers, GPUs, power: the first that runs have leads, the others follow the mean wait."""
 SHOWN = (
     "wait_s_mean", "wait_s_p95", "bounded_slowdown_mean", "utilisation_cores", "jobs_finished", "jobs_rejected"
 )  # fmt: skip

@@ -149,7 +149,7 @@ def explain(
     at: Annotated[
         str | None,
         typer.Option(
-            "--round", metavar="TIME", help="Not a job, but the first round at TIME or later ('1 h'), or busiest."
+            "--round", metavar="TIME", help="Tell of the first round at TIME or later ('1 h'), or of the busiest."
         ),
     ] = None,
     out: Annotated[str | None, typer.Option(metavar="FILE.svg", help="Draw the networks of the round.")] = None,

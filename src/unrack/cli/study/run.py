@@ -209,12 +209,12 @@ def run(
     out: OutOption = None,
     jobs: JobsOption = 0,
     on: OnOption = "processes",
-    seed: Annotated[int | None, typer.Option(min=0, help="This seed in place of the study's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Use this seed in place of the study's.")] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE.py[:NAME]",
-            help="A further policy, from a file or by name, both perhaps followed by ', world=base'; repeatable.",
+            help="Also run this policy, from a file or by name; ', world=base' may follow; repeatable.",
             autocompletion=policies,
         ),
     ] = None,
