@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli import OnOption, count_of
+from unrack.cli import OnOption, count_of, print_lines
 
 if TYPE_CHECKING:
     from unrack_papers.measured import Measured
@@ -243,7 +243,7 @@ def _list(as_json: bool) -> None:
     width = max(map(len, REPRODUCTIONS))
     shows = max(len(one.shows) for one in REPRODUCTIONS.values())
     for name, one in REPRODUCTIONS.items():
-        typer.echo(f"{name:{width}}  {one.shows:{shows}}  {one.summary}")
+        print_lines([f"{name:{width}}  {one.shows:{shows}}  {one.summary}"], width + 2)
 
 
 def _print(measured: Measured, findings: Judged) -> None:

@@ -100,7 +100,7 @@ def _say_only(machine: Any, wanted: Any, place: Path, command: list[str], as_jso
         held = [claim.model_dump(mode="json", include={"user", "command", "since", "gpus"}) for claim in claims.held]
         print_json({**planned.as_json(), "command": command, "locks": str(place), "held": held})
     else:
-        print_lines(_lines(planned, claims, command, place))
+        print_lines(_lines(planned, claims, command, place), 11)
 
 
 def _lines(plan: MachinePlan, claims: Claims, command: list[str], place: Path) -> list[str]:

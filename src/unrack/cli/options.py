@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -159,10 +160,12 @@ def print_page(parts: Iterable[RenderableType]) -> None:
         console.print(part)
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    """Print texts, a line each."""
+def print_lines(lines: Iterable[str], indent: int = 0) -> None:
+    """Print texts, a line each; on a terminal one that is too long goes on below, so many characters to the right."""
+    room = width_or(sys.maxsize)
+    layout = TextWrapper(room, "", " " * min(indent, room // 2), break_long_words=False, break_on_hyphens=False)
     for line in lines:
-        typer.echo(line)
+        typer.echo(line if len(line) <= room else layout.fill(line))
 
 
 def need_ending(option: str, path: str | Path | None, *endings: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli import Json, presets, print_json, say_when_compiling, seconds_of, write
+from unrack.cli import Json, presets, print_json, print_lines, say_when_compiling, seconds_of, write
 from unrack.errors import ClusterError, InputError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _draw(found: TorusPlacement, rows: int, columns: int, busy: list[int]) -> No
         typer.echo(" ".join(marks[row * columns : (row + 1) * columns]))
     proof = "proven the least" if found.optimal else f"no set has less than {found.bound}"
     proof += "; the time limit cut the search: another run may have another answer" if found.cut else ""
-    typer.echo(f"cores {','.join(map(str, sorted(chosen)))}: {found.distance} hops over all pairs, {proof}")
+    print_lines([f"cores {','.join(map(str, sorted(chosen)))}: {found.distance} hops over all pairs, {proof}"])
 
 
 def with_torus(cluster: Cluster, rows: int, columns: int, where: str) -> Cluster:

@@ -121,10 +121,8 @@ OF_SOME = (
     "missed_deadlines", "bound_missed_deadlines", "core_distance_over_least", "core_pairs_apart", "slo_broken_local",
     "slo_broken_remote", "clusters_used_mean", "price_over_bound", "utility_mean", "used_gpus", "energy_kwh",
 )  # fmt: skip
-"""Of deadlines, chosen cores, tiers, GPUs, power: the first that runs have leads, the others follow the mean wait."""
-SHOWN = (
-    "wait_s_mean", "wait_s_p95", "bounded_slowdown_mean", "utilisation_cores", "jobs_finished", "jobs_rejected"
-)  # fmt: skip
+"""After those of plug-ins. The first that runs have leads, the others follow the mean wait."""
+SHOWN = ("wait_s_mean", "wait_s_p95", "bounded_slowdown_mean", "utilisation_cores", "jobs_finished", "jobs_rejected")
 """Metrics of the table at the end."""
 MOST_ROWS = 40
 """Longer tables are left to the report."""
@@ -143,6 +141,7 @@ def show(directory: Path, elsewhere: str, bootstrap: float | None = None) -> Non
     from rich.console import Console
     from rich.markup import escape
 
+    from unrack.metric.table import EVERY_METRIC
     from unrack.report.setting import read_finished, settings_of
     from unrack.report.table import cells_of, columns_of
     from unrack.study.notes import swept_labels
@@ -153,7 +152,7 @@ def show(directory: Path, elsewhere: str, bootstrap: float | None = None) -> Non
         typer.echo(f"{counted(len(study.runs), 'run')}: see {elsewhere}")
         return
     rows = [run.metrics for run in study.runs]
-    known = [name for name in OF_SOME if any(row.get(name) is not None for row in rows)]
+    known = [name for name in (*EVERY_METRIC.taking_part(), *OF_SOME) if any(row.get(name) is not None for row in rows)]
     unserved = ["served"] * any((row.get("served") or 0) < 1 for row in rows)
     names = [*unserved, *known[:1], SHOWN[0], *known[1:], *SHOWN[1:]]
     columns = list(columns_of({name: [row.get(name) for row in rows] for name in names}).values())
@@ -189,5 +188,4 @@ def show(directory: Path, elsewhere: str, bootstrap: float | None = None) -> Non
     else:
         console.print("no intervals with one seed; --bootstrap auto makes them by a block bootstrap over time")
     if left_out:
-        plural = "s" if len(left_out) > 1 else ""
-        console.print(f"{len(left_out)} column{plural} more in {elsewhere}: {', '.join(left_out)}")
+        console.print(f"{counted(len(left_out), 'column')} more in {elsewhere}: {', '.join(left_out)}")
