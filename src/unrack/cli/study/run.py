@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 import time
@@ -269,10 +268,8 @@ def run(
                     page = write_report(directory, length_s)
     except KeyboardInterrupt:
         finished = sum((directory / "runs" / one.id / "run.json").is_file() for one in loaded.runs)
-        again = f"unrack run {study} --out {directory}" + (f" --on {shlex.quote(on)}" if on != "processes" else "")
-        typer.echo(
-            f"interrupted: {finished} of {counted(len(loaded.runs), 'run')} are kept; go on with: {again}", err=True
-        )
+        kept = f"{finished} of {counted(len(loaded.runs), 'run')} are kept"
+        typer.echo(f"interrupted: {kept}; the same command goes on", err=True)
         raise typer.Exit(130) from None
     if quiet and not as_json:
         typer.echo(page or directory)
