@@ -237,7 +237,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), str(error), "a readable text file") from None
+        raise InputError(str(path), getattr(error, "strerror", None) or str(error), "a readable text file") from None
     try:
         content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:  # both kinds of syntax error
