@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
+from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from unrack.cli.main import app
 from unrack.cli.study.comparison import Heading, broken, drawn
 from unrack.units import time_unit
 
@@ -68,3 +72,12 @@ def test_times_of_a_column_are_in_the_unit_that_fits_the_largest() -> None:
     assert [time_unit([value])[0] for value in (0, 119.9, 120, 7199, 7200, 863_999, 864_000)] == [
         "s", "s", "min", "min", "h", "h", "d",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["policies", "policies --long", "traces", "plugins", "init --list"])
+def test_lists_keep_words_whole_on_a_terminal_and_lines_whole_in_a_pipe(monkeypatch: Any, command: str) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    piped = CliRunner().invoke(app, shlex.split(command)).output
+    narrow = CliRunner(env={"COLUMNS": "50"}).invoke(app, shlex.split(command)).output
+    assert narrow.split() == piped.split()
+    assert max(map(len, narrow.splitlines())) <= 50 < max(map(len, piped.splitlines()))

@@ -409,7 +409,7 @@ def test_another_number_of_nodes_changes_partitions_and_features_with_them(
 
 def test_an_included_file_brings_partitions(tmp_path: Path) -> None:
     (tmp_path / "slurm.conf").write_text("NodeName=a[1-3] CPUs=2\nInclude parts.conf\n")
-    (tmp_path / "parts.conf").write_text("PartitionName=x Nodes=a[2-3]\n")
+    (tmp_path / "parts.conf").write_text("PartitionName=x Nodes=a[2-3]\n", encoding="utf-8-sig")
     assert masks(Cluster.load(tmp_path / "slurm.conf")) == {"x": [1, 2]}
 
 

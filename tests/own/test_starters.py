@@ -127,3 +127,10 @@ def test_a_wheel_has_the_examples_and_the_templates(tmp_path: Path, monkeypatch:
     for path in (ROOT / "examples").rglob("*.toml"):
         assert f"unrack/examples/{path.relative_to(ROOT / 'examples')}" in names
     assert "unrack/study/starters/templates/order.py.txt" in names
+
+
+def test_an_example_that_is_not_there_is_offered_as_a_copy(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a study file \(TOML\); unrack init study --example nvme copies one"):
+        load_study(tmp_path / "examples" / "nvme.toml")
+    with pytest.raises(InputError, match=r"a study file \(TOML\)$"):
+        load_study(tmp_path / "nvme.toml")

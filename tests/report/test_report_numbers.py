@@ -206,7 +206,7 @@ def answered(tmp_path, *waits, seeds=(0,)):
     return [str(sentence) for sentence in answer(settings_of(study.runs))]
 
 
-ONE_SEED = "One seed: the differences are exact for these jobs, and may be otherwise for others."
+ONE_SEED = "One seed: the differences are exact for these jobs; other jobs may show others."
 
 
 @pytest.mark.parametrize(

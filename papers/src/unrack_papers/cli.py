@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli import OnOption, count_of
+from unrack.cli import OnOption, count_of, print_lines
 
 if TYPE_CHECKING:
     from unrack_papers.measured import Measured
@@ -61,7 +61,7 @@ def reproduce(
             "false verdict is spent over the looks.",
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0: one for each core.")] = 0,
     on: OnOption = "processes",
     out: Annotated[
         Path | None,
@@ -243,7 +243,7 @@ def _list(as_json: bool) -> None:
     width = max(map(len, REPRODUCTIONS))
     shows = max(len(one.shows) for one in REPRODUCTIONS.values())
     for name, one in REPRODUCTIONS.items():
-        typer.echo(f"{name:{width}}  {one.shows:{shows}}  {one.summary}")
+        print_lines([f"{name:{width}}  {one.shows:{shows}}  {one.summary}"], width + 2)
 
 
 def _print(measured: Measured, findings: Judged) -> None:

@@ -44,8 +44,9 @@ def test_first_fit_says_how_far_it_may_be_from_the_least() -> None:
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["4x", "3"], "ROWSxCOLUMNS"), (["4x5x6", "3"], "ROWSxCOLUMNS"), (["-4x5", "3"], ""), (["33x2", "3"], "1 to 32"),
-    (["4x5", "0"], "from 1 to 20"), (["4x5", "21"], "from 1 to 20"), (["4x5", "2", "--taken", "20"], "tile 20"),
+    (["4x", "3"], "ROWSxCOLUMNS"), (["4x5x6", "3"], "ROWSxCOLUMNS"), (["-4x5", "3"], ""),
+    (["33x2", "3"], "ROWSxCOLUMNS: got 33"), (["2x33", "3"], "ROWSxCOLUMNS: got 33"), (["4x5", "0"], "CORES: got 0"),
+    (["4x5", "21"], "CORES: got 21"), (["4x5", "2", "--taken", "20"], "--taken: got tile 20"),
     (["4x5", "2", "--taken", "1,1"], "more than once"), (["4x5", "2", "--taken", "a"], "--taken: got 'a'"),
     (["4x5", "2", "--taken", "0-99999"], "10 000"), (["4x5", "2", "--taken", "-3"], "--taken"),
     (["4x5", "2", "--taken", "0,5-3"], "from the lower to the higher"),

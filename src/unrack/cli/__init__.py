@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from unrack.cli.options import need_ending as need_ending
     from unrack.cli.options import presets as presets
     from unrack.cli.options import print_json as print_json
+    from unrack.cli.options import print_lines as print_lines
     from unrack.cli.options import print_page as print_page
     from unrack.cli.options import say_when_compiling as say_when_compiling
     from unrack.cli.options import seconds_of as seconds_of

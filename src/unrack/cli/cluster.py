@@ -80,8 +80,7 @@ def convert(
         if some := made.content.get("site", {}).get(key):
             words.append(counted(len(some), word))
     typer.echo(f"{out}: {', '.join(words)}")
-    for note in made.notes:
-        typer.echo(f"note: {note}")
+    print_lines(f"note: {note}" for note in made.notes)
 
 
 def _size(ids: str) -> int:
@@ -93,7 +92,7 @@ def _size(ids: str) -> int:
 def bill(
     cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="A cluster file, or the name of a preset.")],
     prices: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE.toml", help="In place of the cluster's own; see unrack prices.")
+        str | None, typer.Option(metavar="NAME|FILE.toml", help="Other prices than the cluster's; see unrack prices.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -122,11 +121,11 @@ def bill(
         numbers = (f"{item.amount:,.10g}", f"{price.capex:,.10g}", f"{price.per_hour:g}", f"{price.watts:g}")
         table.add_row(item.what, *numbers, f"{item.total:,.0f}")
     print_page([table])
-    typer.echo(f"{found.capex:,.0f} {money} to buy, {found.per_hour:,.4g} an hour, {found.watts:,.0f} W")
+    print_lines([f"{found.capex:,.0f} {money} to buy, {found.per_hour:,.4g} an hour, {found.watts:,.0f} W"])
     if found.unpriced:
-        typer.echo(f"without a price, counted as nothing: {', '.join(found.unpriced)}")
+        print_lines([f"without a price, counted as nothing: {', '.join(found.unpriced)}"])
     if found.prices.source:
-        typer.echo(f"prices: {found.prices.source}")
+        print_lines([f"prices: {found.prices.source}"])
 
 
 def topology(

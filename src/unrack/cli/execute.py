@@ -28,18 +28,18 @@ def execute(
     utility: Annotated[
         float,
         typer.Option(
-            min=0, max=1, metavar="U", help="Start nothing on GPUs that are further apart: 1 is the best set."
+            min=0, max=1, metavar="U", help="Wait for GPUs that are at least so near each other: 1 is the best set."
         ),
     ] = 0.0,
     topology: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The machine: a file or preset, not what tools say.")
+        str | None, typer.Option(metavar="FILE", help="The machine, from a file or preset in place of what tools say.")
     ] = None,
     locks: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Which command holds what; default: /run/lock/unrack/gpus.json.")
+        Path | None, typer.Option(metavar="FILE", help="The file of claims; default: /run/lock/unrack/gpus.json.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would do now.")] = False,
     wait: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Try again for so long while others hold GPUs.")
+        float, typer.Option(min=0, metavar="SECONDS", help="How long to try again while others hold the GPUs.")
     ] = 0.0,
     recover: Annotated[bool, typer.Option("--recover", help="Move a damaged file of claims aside first.")] = False,
     as_json: Annotated[
@@ -100,7 +100,7 @@ def _say_only(machine: Any, wanted: Any, place: Path, command: list[str], as_jso
         held = [claim.model_dump(mode="json", include={"user", "command", "since", "gpus"}) for claim in claims.held]
         print_json({**planned.as_json(), "command": command, "locks": str(place), "held": held})
     else:
-        print_lines(_lines(planned, claims, command, place))
+        print_lines(_lines(planned, claims, command, place), 11)
 
 
 def _lines(plan: MachinePlan, claims: Claims, command: list[str], place: Path) -> list[str]:

@@ -35,12 +35,10 @@ def begin(
 
 @app.command("policy")
 def policy(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="What it is called; it is written to NAME.py.")] = (
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="The name of the policy; it is written to NAME.py.")] = (
         "MyPolicy"
     ),
-    kind: Annotated[
-        str, typer.Option(help="What it decides itself: order, placement or discipline (all of it).")
-    ] = "order",
+    kind: Annotated[str, typer.Option(help="What it decides: order, placement or discipline (all).")] = "order",
     out: Out = Path(),
     force: Force = False,
 ) -> None:
@@ -57,7 +55,7 @@ def policy(
 @app.command("study")
 def study(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Written to NAME.toml (default: study, or the example).")
+        str | None, typer.Argument(metavar="[NAME]", help="The study is NAME.toml (default: study, or the example).")
     ] = None,
     example: Annotated[
         str | None, typer.Option(metavar="NAME", help="Copy this example, with the files that it needs.")

@@ -23,12 +23,12 @@ _HELP = "A running Kubernetes: take it as a study that begins now, predict start
 app = typer.Typer(help=_HELP, no_args_is_help=True)
 
 Kubeconfig = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Default: KUBECONFIG, ~/.kube/config, or the pod that this is.")
+    Path | None, typer.Option(metavar="FILE", help="Default: KUBECONFIG, ~/.kube/config, or the pod that unrack is in.")
 ]
 Context = Annotated[str | None, typer.Option(metavar="NAME", help="Which context of the kubeconfig.")]
 Schedulers = Annotated[
     list[str] | None,
-    typer.Option("--scheduler", metavar="NAME", help="Of the pods that wait only those of this scheduler; repeatable."),
+    typer.Option("--scheduler", metavar="NAME", help="Only the waiting pods of this scheduler; repeatable."),
 ]
 Unlimited = Annotated[
     str,

@@ -16,11 +16,11 @@ def show(entries: dict[str, dict[str, Any]], as_json: bool, tail: tuple[str, ...
     if as_json:
         print_json(entries)
         return
-    width = max(len(name) for name in entries)
+    width = max(map(len, entries))
     for name, entry in entries.items():
-        typer.echo(f"{name:{width}}  {entry['summary']}")
+        print_lines([f"{name:{width}}  {entry['summary']}"], width + 2)
         for key, words in entry.get("parameters", {}).items():
-            typer.echo(f"{'':{width}}    {key}: {words}")
+            print_lines([f"{'':{width}}    {key}: {words}"], width + 6)
     print_lines(tail)
 
 
@@ -143,10 +143,10 @@ def plugins(
     kinds, names = (max((len(row[key]) for row in shown), default=0) for key in ("kind", "name"))
     for row in shown:
         fault = f"; ERROR: {row['error']}" if row["error"] else ""
-        typer.echo(f"{row['kind']:{kinds}}  {row['name']:{names}}  {row['from'] or 'built in'}{fault}")
+        print_lines([f"{row['kind']:{kinds}}  {row['name']:{names}}  {row['from'] or 'built in'}{fault}"], 4)
     counts = {group: sum(row["kind"] == group for row in built_in) for group in TABLES}
     if not every:
-        typer.echo(f"built in: {', '.join(f'{count} {group}' for group, count in counts.items() if count)} (--all)")
+        print_lines([f"built in: {', '.join(f'{count} {group}' for group, count in counts.items() if count)} (--all)"])
 
 
 def _rows(group: str) -> list[dict[str, Any]]:

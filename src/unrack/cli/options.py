@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -66,15 +67,15 @@ DryRun = Annotated[
 DryJson = Annotated[bool, typer.Option("--json", help="With --dry-run: JSON.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 All = Annotated[bool, typer.Option("--all", help="Print long lists whole.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the random numbers.")]
+Seed = Annotated[int, typer.Option(min=0, help="The seed of the random numbers.")]
 StudyArgument = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
 RunOption = Annotated[
-    str | None, typer.Option("--run", help="Which run: its policy, or its id or the start of it.", autocompletion=runs)
+    str | None, typer.Option("--run", help="The run: its policy, its id, or the start of its id.", autocompletion=runs)
 ]
 OutOption = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/ and its name).")
 ]
-JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Processes; 0: one a core.")]
+JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0: one for each core.")]
 NoAudit = Annotated[
     bool, typer.Option("--no-audit", help="Do not check the tables of finished runs against the cluster.")
 ]
@@ -92,7 +93,7 @@ BootstrapOption = Annotated[
     typer.Option(
         "--bootstrap",
         metavar="auto|LENGTH",
-        help="Intervals where there is one seed: blocks of the log's time are drawn anew, a block so long ('7 d').",
+        help="Give intervals with one seed, by a block bootstrap over time: the length of a block ('7 d'), or auto.",
     ),
 ]
 
@@ -159,10 +160,12 @@ def print_page(parts: Iterable[RenderableType]) -> None:
         console.print(part)
 
 
-def print_lines(lines: Iterable[str]) -> None:
-    """Print texts, a line each."""
+def print_lines(lines: Iterable[str], indent: int = 0) -> None:
+    """Print texts, a line each; on a terminal one that is too long goes on below, so many characters to the right."""
+    room = width_or(sys.maxsize)
+    layout = TextWrapper(room, "", " " * min(indent, room // 2), break_long_words=False, break_on_hyphens=False)
     for line in lines:
-        typer.echo(line)
+        typer.echo(line if len(line) <= room else layout.fill(line))
 
 
 def need_ending(option: str, path: str | Path | None, *endings: str) -> None:

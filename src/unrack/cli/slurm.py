@@ -199,7 +199,7 @@ def report(
     state: DriverState,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where the study and its page are written.")],
     policy: Annotated[
-        list[str] | None, typer.Option(metavar="POLICY", help="Simulate another one, too; repeatable.")
+        list[str] | None, typer.Option(metavar="POLICY", help="Also simulate this policy; repeatable.")
     ] = None,
 ) -> None:
     """Write one report of what really happened and of simulations of the same submissions, side by side."""

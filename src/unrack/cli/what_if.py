@@ -43,58 +43,58 @@ def what_if(
     ],
     ask: Annotated[
         Path | None,
-        typer.Argument(metavar="ASK", help="What is submitted: a job script (#SBATCH), or a manifest beside NOW.json."),
+        typer.Argument(metavar="ASK", help="The job to submit: a job script (#SBATCH), or a manifest beside NOW.json."),
     ] = None,
-    job: Annotated[str | None, typer.Option(metavar="ID", help="Not a new job: one that waits.")] = None,
+    job: Annotated[str | None, typer.Option(metavar="ID", help="A job that waits, in place of a new one.")] = None,
     tasks: Annotated[
         int | None, typer.Option("--nodes", "--tasks", min=1, help="How many equal tasks, a node each where there is.")
     ] = None,
-    cores: Annotated[int | None, typer.Option(min=1, help="Of each task.")] = None,
-    memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Of each task: '32 GB'.")] = None,
-    gpus: Annotated[int | None, typer.Option(min=0, help="Of each task.")] = None,
+    cores: Annotated[int | None, typer.Option(min=1, help="Cores of each task.")] = None,
+    memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory of each task: '32 GB'.")] = None,
+    gpus: Annotated[int | None, typer.Option(min=0, help="GPUs of each task.")] = None,
     time: Annotated[str | None, typer.Option(metavar="TIME", help="How long it asks to run: '4 h'.")] = None,
-    partition: Annotated[str | None, typer.Option(metavar="NAME", help="Or several, with commas.")] = None,
+    partition: Annotated[str | None, typer.Option(metavar="NAME", help="Partitions, with commas.")] = None,
     user: Annotated[str | None, typer.Option(metavar="NAME", help="The user of the job.")] = None,
-    account: Annotated[str | None, typer.Option(metavar="NAME", help="For which it counts.")] = None,
-    qos: Annotated[str | None, typer.Option(metavar="NAME", help="Its quality of service.")] = None,
-    constraint: Annotated[str | None, typer.Option(metavar="FEATURES", help="Such as 'a100&nvlink'.")] = None,
+    account: Annotated[str | None, typer.Option(metavar="NAME", help="The account that it counts for.")] = None,
+    qos: Annotated[str | None, typer.Option(metavar="NAME", help="The quality of service of the job.")] = None,
+    constraint: Annotated[str | None, typer.Option(metavar="FEATURES", help="Features: 'a100&nvlink'.")] = None,
     priority: Annotated[
-        int | None, typer.Option(min=0, help="Default: as low as the lowest of those that wait.")
+        int | None, typer.Option(min=0, help="Its priority; default: the lowest of the jobs that wait.")
     ] = None,
     other: Annotated[
         list[str] | None,
         typer.Option("--ask", metavar="COLUMN=VALUE", help="Another column of jobs: counted.matlab=1; repeatable."),
     ] = None,
     drain: Annotated[
-        list[str] | None, typer.Option(metavar="NODES", help="Nothing is started there any more: 'n[3-4]'; repeatable.")
+        list[str] | None, typer.Option(metavar="NODES", help="Start nothing more on these nodes: 'n[3-4]'; repeatable.")
     ] = None,
     add: Annotated[
         list[str] | None, typer.Option(metavar="'N like NODE'", help="More nodes: '4 like n1'; repeatable.")
     ] = None,
-    end: Annotated[list[str] | None, typer.Option(metavar="ID", help="A job that is cancelled; repeatable.")] = None,
+    end: Annotated[list[str] | None, typer.Option(metavar="ID", help="Cancel this job; repeatable.")] = None,
     requeue: Annotated[
-        list[str] | None, typer.Option(metavar="ID", help="A job that runs, stopped and queued again; repeatable.")
+        list[str] | None, typer.Option(metavar="ID", help="Stop this running job and queue it again; repeatable.")
     ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="A key of the study, such as clusters.0.site.limits.0.amounts.cores=64; repeatable.",
+            help="Change a key of the study, such as clusters.0.site.limits.0.amounts.cores=64; repeatable.",
         ),
     ] = None,
     policy: Annotated[
         str | None, typer.Option(metavar="POLICY", help="Default: the first of the study.", autocompletion=policies)
     ] = None,
     at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Not the beginning of the study, but this time of its run.")
+        str | None, typer.Option(metavar="TIME", help="Ask at this time of the study's run, in place of its beginning.")
     ] = None,
     history: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Learn run times from this, for a range: what sacct printed, or any trace."),
     ] = None,
     draws: Annotated[int, typer.Option(min=1, max=10_000, help="How often learnt run times are drawn.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the draws.")] = 0,
     tries: Annotated[
         int, typer.Option(min=0, max=10_000, help="How many changes that might help are tried at most.")
     ] = 24,
@@ -102,7 +102,7 @@ def what_if(
     out: Annotated[str | None, typer.Option(metavar="FILE.html", help="Write a page.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell what would happen if this were submitted, or so much were changed; nothing is."""
+    """Tell what would happen if a job were submitted or the system changed; nothing is done."""
     from unrack.live.prediction.forecast import learnt_from
     from unrack.plan.what_if.answer import Question, answer, as_table, page
     from unrack.units import SECOND_US

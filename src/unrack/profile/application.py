@@ -166,7 +166,7 @@ def read_application(path: str | Path) -> Application:
     """
     source = Path(path)
     try:
-        text = source.read_text(encoding="utf-8")
+        text = source.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), str(getattr(error, "strerror", None) or error), "a file that can be read") from None
     return application_of(text, source.absolute().parent, str(path))

@@ -139,7 +139,7 @@ def _seeds(settings: Sequence[Setting]) -> list[Markup]:
         words = next(setting.intervals for setting in settings)
         return [Markup("One seed: differences are taken on the same draws of this log ({}).").format(words)]
     if max(seeds) == 1:
-        return [Markup("One seed: the differences are exact for these jobs, and may be otherwise for others.")]
+        return [Markup("One seed: the differences are exact for these jobs; other jobs may show others.")]
     if min(seeds) == 1:
         return [Markup("Some settings have one seed: differences there are exact for those jobs alone.")]
     return []

@@ -161,7 +161,7 @@ class Installed(Protocol):
         nodes, tasks : int64[k]
             The nodes on which it runs, ascending, and how many tasks on each; none: it has no place yet.
         free : int64[places]
-            What nobody holds.
+            What no job holds.
         devices : int64[k, 3]
             Its pooled devices: TASK_NODE, HOME (NO_HOME: in no node) and how many DEVICES, each pair of nodes once.
         """
@@ -194,7 +194,7 @@ class Installed(Protocol):
         asked, nodes, tasks, devices
             As in :meth:`claims`: the tasks that have a place already, which hold nothing yet, and their devices.
         free : int64[places]
-            What nobody holds.
+            What no job holds.
         left
             How many tasks have no place yet: where all of them must be on one node, it is to hold so many.
         """

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from test_snapshot_of_kubernetes import AT_S, WHOLE, node, pod
 from typer.testing import CliRunner
@@ -92,6 +93,14 @@ def test_what_is_no_manifest_is_refused(text: str, said: str, tmp_path: Path) ->
     with pytest.raises(InputError) as caught:
         pods_of(manifest(tmp_path, text))
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["pod.yaml", "pod.json"])
+def test_a_manifest_written_on_windows_is_read_as_any(tmp_path: Path, name: str) -> None:
+    text = DEPLOYMENT if name == "pod.yaml" else json.dumps(msgspec.yaml.decode(JOB), indent=1)
+    plain = pods_of(manifest(tmp_path, text, name))
+    (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert pods_of(tmp_path / name) == plain
 
 
 def test_objects_that_a_snapshot_wrote_are_read_again(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unrack.cli import Json, presets, print_json, say_when_compiling, seconds_of, write
+from unrack.cli import Json, presets, print_json, print_lines, say_when_compiling, seconds_of, write
 from unrack.errors import ClusterError, InputError
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from unrack_papers.torus import TorusPlacement
 
 
+_WRITTEN = {"rows": "ROWSxCOLUMNS", "columns": "ROWSxCOLUMNS", "k": "CORES", "taken": "--taken"}
+"""What ``unrack tiles`` calls the arguments of :func:`unrack_papers.torus.best_tiles`."""
 LONGEST_SIDE = 32
 """The most rows, and the most columns, of cores on a die, as in cluster files."""
 
@@ -33,7 +35,7 @@ def tiles(
     ] = "",
     rule: Annotated[str, typer.Option(help="best (proven), quick or first-fit.")] = "best",
     time_limit: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Of best: how long it may compute, such as '10 s'.")
+        str | None, typer.Option(metavar="TIME", help="With the rule best: how long it may compute, such as '10 s'.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -43,15 +45,18 @@ def tiles(
     say_when_compiling()
     rows, columns = sides(torus, "ROWSxCOLUMNS")
     busy = numbers(taken, "--taken")
-    if rule == "best":
-        limit_s = None if time_limit is None else seconds_of("--time-limit", time_limit)
-        found = best_tiles(rows, columns, cores, busy, limit_s=limit_s)
-    elif rule in ("quick", "first-fit"):
-        if time_limit is not None:
-            raise InputError("--time-limit", repr(time_limit), "--rule best, which searches")
-        found = (quick_tiles if rule == "quick" else first_fit_tiles)(rows, columns, cores, busy)
-    else:
+    if rule not in ("best", "quick", "first-fit"):
         raise InputError("--rule", repr(rule), "best, quick or first-fit")
+    if time_limit is not None and rule != "best":
+        raise InputError("--time-limit", repr(time_limit), "--rule best, which searches")
+    limit_s = None if time_limit is None else seconds_of("--time-limit", time_limit)
+    try:
+        if rule == "best":
+            found = best_tiles(rows, columns, cores, busy, limit_s=limit_s)
+        else:
+            found = (quick_tiles if rule == "quick" else first_fit_tiles)(rows, columns, cores, busy)
+    except InputError as error:
+        raise InputError(_WRITTEN[error.where], error.got, error.want) from None
     if as_json:
         known = {"distance": found.distance, "bound": found.bound, "optimal": found.optimal, "nodes": found.nodes}
         known |= {"cut": True} if found.cut else {}
@@ -90,7 +95,7 @@ def _draw(found: TorusPlacement, rows: int, columns: int, busy: list[int]) -> No
         typer.echo(" ".join(marks[row * columns : (row + 1) * columns]))
     proof = "proven the least" if found.optimal else f"no set has less than {found.bound}"
     proof += "; the time limit cut the search: another run may have another answer" if found.cut else ""
-    typer.echo(f"cores {','.join(map(str, sorted(chosen)))}: {found.distance} hops over all pairs, {proof}")
+    print_lines([f"cores {','.join(map(str, sorted(chosen)))}: {found.distance} hops over all pairs, {proof}"])
 
 
 def with_torus(cluster: Cluster, rows: int, columns: int, where: str) -> Cluster:
@@ -232,7 +237,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), str(error), "a readable text file") from None
+        raise InputError(str(path), getattr(error, "strerror", None) or str(error), "a readable text file") from None
     try:
         content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:  # both kinds of syntax error

@@ -37,7 +37,7 @@ def fit(
     file: SeriesFile,
     option: SeriesOptions = None,
     out: Annotated[str | None, typer.Option(metavar="OUT.toml", help="Write the parameters there.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the curves drawn for comparison.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the curves drawn for comparison.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Fit the parameters of drawn curves to series: usage = {shapes = "OUT.toml"}."""
@@ -58,7 +58,7 @@ def fit(
 
 
 def make(
-    out: Annotated[str, typer.Option(metavar="OUT", help="Ends in .parquet, .csv or .csv.gz.")],
+    out: Annotated[str, typer.Option(metavar="OUT", help="The file to write: .parquet, .csv or .csv.gz.")],
     shapes: Annotated[str, typer.Option(help="google, grizzly, or a file that unrack usage fit wrote.")] = "google",
     jobs: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many.")] = 1000,
     seed: Seed = 0,

@@ -142,7 +142,7 @@ def compare(
     state: DriverState,
     at_once: Annotated[
         bool,
-        typer.Option("--at-once", help="Starts of the simulation are acknowledged at once; else as late as really."),
+        typer.Option("--at-once", help="Acknowledge simulated starts at once; else as late as the real ones."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON.")] = False,
 ) -> None:

@@ -27,7 +27,7 @@ NEVER = "never"
 
 Policies = Annotated[
     list[str] | None,
-    typer.Option(metavar="POLICY", help="Under this policy as well: a name, or FILE.py:NAME; repeatable."),
+    typer.Option(metavar="POLICY", help="Predict under this policy as well: a name, or FILE.py:NAME; repeatable."),
 ]
 From = Annotated[
     Path | None,
@@ -48,7 +48,7 @@ Since = Annotated[
     ),
 ]
 Draws = Annotated[int, typer.Option(min=1, max=10_000, help="How often learnt run times are drawn.")]
-OfDraws = Annotated[int, typer.Option(min=0, help="Of the draws.")]
+OfDraws = Annotated[int, typer.Option(min=0, help="The seed of the draws.")]
 Shown = Annotated[int, typer.Option(min=1, help="How many jobs the tables show.")]
 
 

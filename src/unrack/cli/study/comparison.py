@@ -121,10 +121,8 @@ OF_SOME = (
     "missed_deadlines", "bound_missed_deadlines", "core_distance_over_least", "core_pairs_apart", "slo_broken_local",
     "slo_broken_remote", "clusters_used_mean", "price_over_bound", "utility_mean", "used_gpus", "energy_kwh",
 )  # fmt: skip
-"""Shown first where runs have them: of jobs with deadlines or chosen cores, of tiers of memory, of GPUs, of power."""
-SHOWN = (
-    "wait_s_mean", "wait_s_p95", "bounded_slowdown_mean", "utilisation_cores", "jobs_finished", "jobs_rejected"
-)  # fmt: skip
+"""After those of plug-ins. The first that runs have leads, the others follow the mean wait."""
+SHOWN = ("wait_s_mean", "wait_s_p95", "bounded_slowdown_mean", "utilisation_cores", "jobs_finished", "jobs_rejected")
 """Metrics of the table at the end."""
 MOST_ROWS = 40
 """Longer tables are left to the report."""
@@ -143,6 +141,7 @@ def show(directory: Path, elsewhere: str, bootstrap: float | None = None) -> Non
     from rich.console import Console
     from rich.markup import escape
 
+    from unrack.metric.table import EVERY_METRIC
     from unrack.report.setting import read_finished, settings_of
     from unrack.report.table import cells_of, columns_of
     from unrack.study.notes import swept_labels
@@ -153,9 +152,9 @@ def show(directory: Path, elsewhere: str, bootstrap: float | None = None) -> Non
         typer.echo(f"{counted(len(study.runs), 'run')}: see {elsewhere}")
         return
     rows = [run.metrics for run in study.runs]
-    known = [name for name in OF_SOME if any(row.get(name) is not None for row in rows)]
+    known = [name for name in (*EVERY_METRIC.taking_part(), *OF_SOME) if any(row.get(name) is not None for row in rows)]
     unserved = ["served"] * any((row.get("served") or 0) < 1 for row in rows)
-    names = [*unserved, *known, *SHOWN]
+    names = [*unserved, *known[:1], SHOWN[0], *known[1:], *SHOWN[1:]]
     columns = list(columns_of({name: [row.get(name) for row in rows] for name in names}).values())
     terminal, width = Console().is_terminal, width_or(WIDTH_OF_A_PIPE)
     marks = {"best": "[bold green]{}[/]" if terminal else "{} *", "among": "{} ≈", "": "{}"}
@@ -174,19 +173,19 @@ def show(directory: Path, elsewhere: str, bootstrap: float | None = None) -> Non
     labels = swept_labels(swept, study.table)
     found, left_out = drawn([*places, *(escape(labels[key]) for key in swept), "policy"], metrics, table, width)
     found.title = escape(str(study.table.get("question") or study.table.get("name") or ""))
-    Console(width=width).print(found)
+    console = Console(width=width, highlight=False, markup=False, emoji=False)
+    console.print(found)
     sign = "bold" if terminal else "*"
     words = "; ".join(dict.fromkeys(setting.intervals for setting in settings if setting.intervals))
     sure = ", its difference to the others is more than noise; ≈: not told apart from the best"
     sure = sure if words else " for these jobs (one seed)"
-    typer.echo(f"{sign}: best{sure}" + ("; rows that served less are not compared" if unserved else ""))
+    console.print(f"{sign}: best{sure}" + ("; rows that served less are not compared" if unserved else ""))
     if bootstrap is not None:
-        typer.echo(f"±: {words}, the same draws for every policy")
-        typer.echo(f"what is no average over jobs has no interval: there {sign} is best for these jobs")
+        console.print(f"±: {words}, the same draws for every policy")
+        console.print(f"what is no average over jobs has no interval: there {sign} is best for these jobs")
     elif words:
-        typer.echo(f"±: half the {words}")
+        console.print(f"±: half the {words}")
     else:
-        typer.echo("no intervals with one seed; --bootstrap auto makes them by a block bootstrap over time")
+        console.print("no intervals with one seed; --bootstrap auto makes them by a block bootstrap over time")
     if left_out:
-        plural = "s" if len(left_out) > 1 else ""
-        typer.echo(f"{len(left_out)} column{plural} more in {elsewhere}: {', '.join(left_out)}")
+        console.print(f"{counted(len(left_out), 'column')} more in {elsewhere}: {', '.join(left_out)}")

@@ -149,7 +149,7 @@ def explain(
     at: Annotated[
         str | None,
         typer.Option(
-            "--round", metavar="TIME", help="Not a job, but the first round at TIME or later ('1 h'), or busiest."
+            "--round", metavar="TIME", help="Tell of the first round at TIME or later ('1 h'), or of the busiest."
         ),
     ] = None,
     out: Annotated[str | None, typer.Option(metavar="FILE.svg", help="Draw the networks of the round.")] = None,
@@ -198,7 +198,7 @@ def _tell_live(directory: Path | None, job: str | None, state: Path | None, as_j
     if as_json:
         print_json({**life._asdict(), "moments": [one._asdict() for one in life.moments]})
     else:
-        print_lines(_live_lines(life))
+        print_lines(_live_lines(life), 14)
 
 
 def _tell_job(again: Again, job: str, policy: str | None, most: int | None, as_json: bool) -> None:
@@ -210,7 +210,7 @@ def _tell_job(again: Again, job: str, policy: str | None, most: int | None, as_j
         print_json({"run": again.record["id"], **how, **asdict(story)}, other=str)
         return
     header = again.record["workload"]["intake"]["header"]
-    print_lines(job_lines(story, again.record["policy_label"], most, header))
+    print_lines(job_lines(story, again.record["policy_label"], most, header), 14)
     if again.slowdowns is not None:
         typer.echo(f"  speeds      {WORDS[again.slowdowns]} (slowdowns = '{again.slowdowns}')")
 

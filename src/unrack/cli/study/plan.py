@@ -57,10 +57,10 @@ def plan(
         ),
     ] = None,
     objective: Annotated[
-        str | None, typer.Option(metavar="WHAT", help="What is to be least: cost (default), a varied key, a metric.")
+        str | None, typer.Option(metavar="WHAT", help="What to make least: cost (default), a varied key, or a metric.")
     ] = None,
     share: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="On which share of the seeds (default: 90 %).")
+        str | None, typer.Option(metavar="SHARE", help="The share of seeds that must meet the goals (default: 90 %).")
     ] = None,
     confidence: Annotated[
         str | None, typer.Option(metavar="SHARE", help="How sure of all seeds: of the mean, or with --share.")
@@ -69,7 +69,7 @@ def plan(
         int | None, typer.Option(min=1, help="How many at most (default: 20; with --confidence more).")
     ] = None,
     prices: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE.toml", help="Of clusters that have none; see unrack prices.")
+        str | None, typer.Option(metavar="NAME|FILE.toml", help="Prices of clusters without any; see unrack prices.")
     ] = None,
     reference: Annotated[
         list[str] | None,
@@ -78,7 +78,7 @@ def plan(
     search: Annotated[str | None, typer.Option(metavar="auto|every|bisect", help="How systems are tried.")] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE.py:NAME", help="A further policy; repeatable.", autocompletion=policies),
+        typer.Option(metavar="FILE.py:NAME", help="Also try this policy; repeatable.", autocompletion=policies),
     ] = None,
     out: OutOption = None,
     on: OnOption = "processes",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 import time
@@ -209,12 +208,12 @@ def run(
     out: OutOption = None,
     jobs: JobsOption = 0,
     on: OnOption = "processes",
-    seed: Annotated[int | None, typer.Option(min=0, help="This seed in place of the study's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Use this seed in place of the study's.")] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE.py[:NAME]",
-            help="A further policy, from a file or by name, both perhaps followed by ', world=base'; repeatable.",
+            help="Also run this policy, from a file or by name; ', world=base' may follow; repeatable.",
             autocompletion=policies,
         ),
     ] = None,
@@ -269,10 +268,8 @@ def run(
                     page = write_report(directory, length_s)
     except KeyboardInterrupt:
         finished = sum((directory / "runs" / one.id / "run.json").is_file() for one in loaded.runs)
-        again = f"unrack run {study} --out {directory}" + (f" --on {shlex.quote(on)}" if on != "processes" else "")
-        typer.echo(
-            f"interrupted: {finished} of {counted(len(loaded.runs), 'run')} are kept; go on with: {again}", err=True
-        )
+        kept = f"{finished} of {counted(len(loaded.runs), 'run')} are kept"
+        typer.echo(f"interrupted: {kept}; the same command goes on", err=True)
         raise typer.Exit(130) from None
     if quiet and not as_json:
         typer.echo(page or directory)

@@ -29,12 +29,12 @@ Log = Annotated[
     str, typer.Argument(metavar="LOG", help="A workload: SWF, CSV, Parquet, JSON, sacct, squeue or PBS logs.")
 ]
 Format = Annotated[
-    str | None, typer.Option("--format", help="As listed by unrack traces; by default found from the content.")
+    str | None, typer.Option("--format", help="As listed by unrack traces; by default it is found from the content.")
 ]
 Options = Annotated[
     list[str] | None,
     typer.Option(
-        "-o", "--option", metavar="KEY=VALUE", help="An option of the reader, as memory=requested or columns.run=dur."
+        "-o", "--option", metavar="KEY=VALUE", help="An option of the reader: memory=requested, columns.run=dur."
     ),
 ]
 
@@ -47,7 +47,7 @@ def info(
     format: Format = None,  # noqa: A002 -- named after the option
     option: Options = None,
     strict: Strict = False,
-    nodes: Annotated[int | None, typer.Option(min=1, help="Hold the workload against so many nodes …")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Tell what would not fit on so many nodes …")] = None,
     cores: Annotated[int, typer.Option(min=1, help="… of so many cores each.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -72,7 +72,7 @@ def info(
 @app.command()
 def convert(
     log: Log,
-    out: Annotated[str, typer.Argument(metavar="OUT", help="Ends in .swf, .csv (either also .gz) or .parquet.")],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="To write: .swf, .csv (either also .gz) or .parquet.")],
     format: Format = None,  # noqa: A002 -- named after the option
     option: Options = None,
     strict: Strict = False,
@@ -88,7 +88,7 @@ def convert(
 @app.command()
 def make(
     spec: Annotated[str, typer.Argument(metavar="SPEC.toml", help="What to draw: see docs/generators.md.")],
-    out: Annotated[str, typer.Argument(metavar="OUT", help="Ends in .swf, .csv (either also .gz) or .parquet.")],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="To write: .swf, .csv (either also .gz) or .parquet.")],
     seed: Seed = 0,
 ) -> None:
     """Draw a synthetic workload from a specification and write it."""
@@ -108,7 +108,7 @@ def fit(
     format: Format = None,  # noqa: A002 -- named after the option
     option: Options = None,
     strict: Strict = False,
-    nodes: Annotated[int | None, typer.Option(min=1, help="Of the system; by default what the log says.")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Nodes of the system; by default what the log says.")] = None,
     out: Annotated[str | None, typer.Option(metavar="OUT.toml", help="Write the parameters there.")] = None,
     plot: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw fit against log; ends in .svg, .png or .html.")

@@ -29,7 +29,7 @@ SeriesFile = Annotated[
 SeriesOptions = Annotated[
     list[str] | None,
     typer.Option(
-        "-o", "--option", metavar="KEY=VALUE", help="An option of the reader, as columns.time=3 or memory_unit=GB."
+        "-o", "--option", metavar="KEY=VALUE", help="An option of the reader, such as columns.time=3 or memory_unit=GB."
     ),
 ]
 
@@ -46,7 +46,7 @@ def info(file: SeriesFile, option: SeriesOptions = None, as_json: Json = False) 
 @app.command()
 def thin(
     file: SeriesFile,
-    out: Annotated[str, typer.Option(metavar="OUT", help="Ends in .parquet, .csv or .csv.gz.")],
+    out: Annotated[str, typer.Option(metavar="OUT", help="The file to write: .parquet, .csv or .csv.gz.")],
     error: Annotated[
         float, typer.Option(min=0, max=1, help="How far kept lines may be from a sample, as a share of the peak.")
     ] = 0.02,

@@ -103,7 +103,7 @@ def together(systems: Sequence[Described]) -> Described:
 def converted(system: Described, *, all_nodes: bool = False, partition: str | None = None) -> Converted:
     """The keys of a cluster file: equal nodes in one class, in the order in which the first of each comes.
 
-    Of a system whose nodes have an order, only neighbours are in one class.
+    Where the nodes of a system have an order, only neighbours are in one class.
 
     ``system``: what there is; ``all_nodes``: keep nodes that are down; ``partition``: keep the nodes of this partition
     alone. A ClusterError if there is no such partition, or no node is left.

@@ -115,7 +115,7 @@ def _included(path: Path, name: str, at: str, notes: list[str], depth: int) -> I
         raise ClusterError(at, f"files that include each other over {_DEEPEST} deep", "fewer")
     for file in (path.parent / name, path.parent / Path(name).name):
         try:
-            text = file.read_text(encoding="utf-8", errors="replace")
+            text = file.read_text(encoding="utf-8-sig", errors="replace")
         except (OSError, ValueError):
             continue
         yield from _lines(file, text, str(file), notes, depth + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -84,14 +85,14 @@ def _documents(path: Path) -> list[dict[str, Any]]:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise InputError(str(path), f"over {MOST_BYTES >> 20} MB", "a smaller file")
-        content = path.read_bytes()
+        content = path.read_bytes().removeprefix(BOM_UTF8)
     except OSError as error:
         raise InputError(str(path), error.strerror or str(error), "a file that can be read") from None
     try:
         if path.suffix == ".json" or content.lstrip()[:1] in (b"{", b"["):
             found = [msgspec.json.decode(content)]
         else:
-            parts = re.split(rb"(?m)^---[ \t]*(?:#.*)?$", content)
+            parts = re.split(rb"(?m)^---[ \t\r]*(?:#.*)?$", content)
             found = [one for one in map(msgspec.yaml.decode, parts) if one is not None]
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InputError(str(path), str(error).split("\n")[0][:200], "YAML or JSON") from None

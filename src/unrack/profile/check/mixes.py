@@ -102,7 +102,7 @@ def read_mixes(path: Path) -> Mixes:
         A key or value is wrong, a profile cannot be read, or a mix asks for what was not measured.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), str(getattr(error, "strerror", None) or error), "a file that can be read") from None
     except tomllib.TOMLDecodeError as error:

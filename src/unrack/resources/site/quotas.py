@@ -62,7 +62,7 @@ class Part:
 
     @cached_property
     def kept(self) -> int:
-        """What nobody else gets."""
+        """What it lends to none."""
         return 0 if self.lend is None or self.above is None else max(0, self.has - self.lend)
 
     @cached_property

@@ -305,7 +305,7 @@ def cores_frame(log: RunLog, rule: str) -> pl.DataFrame:
 
 
 class _Checked:
-    """A chooser of a plug-in whose answers are looked at: a RunError names the rule if one cannot be."""
+    """A chooser of a plug-in. Its answers are looked at: if one cannot be, a RunError names the rule."""
 
     def __init__(self, rule: str, cluster: Cluster) -> None:
         self.what = f"the rule for cores {rule}"

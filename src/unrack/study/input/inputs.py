@@ -59,7 +59,8 @@ class Document:
             ) from None
         except (OSError, ValueError) as error:
             got = "a folder" if isinstance(error, IsADirectoryError) else getattr(error, "strerror", None) or str(error)
-            raise StudyError(where, got, f"{kind} (TOML)") from None
+            copied = f"; unrack init study --example {file.stem} copies one" if file.parent.name == "examples" else ""
+            raise StudyError(where, got, f"{kind} (TOML){copied}") from None
         text = text.replace("\r\n", "\n")
         try:
             return cls(where, file.parent, tomllib.loads(text), text)

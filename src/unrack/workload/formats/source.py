@@ -161,7 +161,7 @@ def parameters_of(name: str, what: str, known: Iterable[str], package: str) -> d
     if not name.endswith(".toml"):
         raise InputError(what, repr(name), f"a file that ends in .toml, or one of {', '.join(known)}")
     try:
-        return tomllib.loads(find(name).read_text(encoding="utf-8"))
+        return tomllib.loads(find(name).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(name, error.strerror or str(error), "a file that can be read") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -56,7 +56,7 @@ def scheduling_network(
     choices
         Machines that a task chooses at random; one may come twice.
     seed
-        Of the random numbers.
+        The seed of the random numbers.
     aggregator
         Add a node by which each task can reach each machine, at 50 to it and 0 to 99 from it.
 

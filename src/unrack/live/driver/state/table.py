@@ -52,7 +52,7 @@ class KnownJobs:
         The jobs that may change though nothing else is seen of them; that were promised something; with which the
         adapter keeps something.
     touched
-        Keys of all that have changed, or were forgotten, since somebody cleared it.
+        Keys of all that have changed, or were forgotten, since it was cleared.
     """
 
     def __init__(

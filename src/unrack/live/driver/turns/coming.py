@@ -18,10 +18,10 @@ from unrack.live.driver.turns.notes import Participant, TurnNotes
 from unrack.live.records import job_of_record, job_record
 
 FORGOTTEN = "it has run and ended, by the journal,", "it was over before it ran, by the journal,"
-"""How it begins why a job that is over, and that is brought back by an orchestrator that forgot that, is left aside."""
+"""How the reason begins if a job that is over is left aside: the orchestrator forgot that, and brings it back."""
 
 FAILED = "its start failed"
-"""How it begins why a job is left aside for a while whose starts have failed."""
+"""How the reason begins if a job is left aside for a while, as its starts have failed."""
 
 
 class Coming(Participant):

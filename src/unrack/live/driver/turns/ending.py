@@ -176,7 +176,7 @@ class Ending(Participant):
 
         But for those that have been promised a start, which others that ask for more are not to take from them. The
         queue of the core goes by numbers, so that all behind get others; where that were many, again and again, those
-        that are changed go behind them, so that nobody keeps the driver busy.
+        that are changed go behind them, so that the driver is not kept busy.
         """
         state, changed = self.epoch.core.state, self.notes.changed
         numbers = state.queue[state.queue_start : state.queue_end].tolist() if changed else ()

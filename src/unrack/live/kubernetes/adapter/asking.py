@@ -31,7 +31,7 @@ from unrack.workload.job import Job
 Found = tuple[Job | Problem, tuple[str, ...]]
 """What pods ask, or why not; and of a gang its pods in the order of its tasks."""
 MOST_PODS, MOST_WAYS = 512, 32
-"""Of how many pods a gang may be whose pods are in each other's way, and in how many ways they may require that."""
+"""The most pods of a gang that keep out of each other's way, and the most ways in which they may require that."""
 
 
 class Asking:
@@ -113,7 +113,7 @@ class Asking:
             kept = self._asked[key] = own, terms, known, found
         return kept[3]
 
-    # --- gangs whose pods are in each other's way, or have to be together -------------------------------------------
+    # --- gangs with pods that are in each other's way, or have to be together ----------------------------------------
 
     def _is_one_by_one(self, gang: Gang) -> bool:
         """Whether where a pod of a gang is to be depends on the others, though they are not in each other's way."""

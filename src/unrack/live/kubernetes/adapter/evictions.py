@@ -1,7 +1,7 @@
-"""Pods that are evicted for others: whose devices are about to be free; and none is evicted if that were no use.
+"""Pods that are evicted for others, and devices that are about to be free; no pod is evicted if that were no use.
 
 The core counts devices, and what is counted is never less than what could be given. So before a pod is evicted for one
-with claims it is looked whether this one's devices could be given then; if not, the pod that was to go runs on. And the
+with claims, it is tried whether devices could be given to this one then; if not, the other runs on. And the
 core takes a job that it stops to wait again, and may stop others for that; but a pod that is evicted is gone.
 """
 

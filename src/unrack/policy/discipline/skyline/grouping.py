@@ -58,7 +58,7 @@ class Grouped(Passes):
     def group(self, view: View, place: Any) -> None:
         """Group the nodes for the jobs that wait."""
         apart = self.chosen or (self.rule.whole and view.columns.suspended)  # those have memory of idle nodes
-        apart = apart or self.columns.cursor[SEARCHES]  # of each it is looked at who is on it
+        apart = apart or self.columns.cursor[SEARCHES]  # searches look at what runs on each node
         self.place, self.judged, self.named = place, 0, np.full(view.total.shape[1], int(bool(apart)))
         self._name(view, view.queue, 0)
         self.marks, masks, needed = self._marks(view, view.queue, 0)

@@ -73,8 +73,8 @@ def account_tables(runs: Sequence[Kept]) -> Iterator[Table]:
             rows.append((policy, name, *counts_of(own, runs_of), hours, *shares, *waits_of(own)))
     if rows:
         words = (
-            f"The {MOST} with the most core-hours, each with the accounts below it. Shares: its part of those of its "
-            "siblings, times that of those above it; use: of the core-hours of all jobs. Users are under Who waits."
+            f"The {MOST} with the most core-hours, each with the accounts below it. Shares: its part among its "
+            "siblings, times that of the accounts above it; use: its part of all core-hours. Users are under Who waits."
         )
         head = ("policy", "account", "jobs", "not served", "core-hours", "shares", "use", *WAITS)
         yield Table("Accounts", words, head, tuple(rows))
