@@ -181,7 +181,7 @@ def _row(text: str, known: _Known, member: str | None) -> tuple[str | None, bool
         for part in ways:
             base = part.kind.removesuffix("array")
             kind = _SAME.get(base, base)
-            if kind not in (*KINDS, SINGLETON):
+            if kind not in (*KINDS, SINGLETON) or (kind != SINGLETON and not part.ids):
                 unknown = unknown or ":".join((part.kind, *part.ids))
                 continue
             ids: list[str] = []
