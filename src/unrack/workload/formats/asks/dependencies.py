@@ -182,7 +182,7 @@ def _row(text: str, known: _Known, member: str | None) -> tuple[str | None, bool
             base = part.kind.removesuffix("array")
             kind = _SAME.get(base, base)
             if kind not in (*KINDS, SINGLETON) or (kind != SINGLETON and not part.ids):
-                unknown = unknown or ":".join((part.kind, *part.ids))
+                unknown = unknown or ":".join((part.kind, *part.ids)) + ":" * (kind in KINDS)
                 continue
             ids: list[str] = []
             for token in part.ids:
