@@ -21,25 +21,10 @@ DAYS = {"WEEKDAY": ["mon", "tue", "wed", "thu", "fri"], "WEEKEND": ["sat", "sun"
 """The same → on which days of the week alone."""
 AHEAD_S = 28 * 86_400
 """For how long reservations that come again are said beforehand."""
-_HARMLESS = frozenset(
-    [
-        "ALL_NODES",
-        "ANY_NODES",
-        "IGNORE_JOBS",
-        "MAINT",
-        "NO_HOLD_JOBS_AFTER_END",
-        "OVERLAP",
-        "SPEC_NODES",
-        "STATIC",
-        "REPLACE",
-        "REPLACE_DOWN",
-        "FORCE_START",
-        "PART_NODES",
-        "FIRST_CORES",
-        "FLEX",
-        "LICENSE_ONLY",
-    ]
-)
+_HARMLESS = frozenset({
+    "ALL_NODES", "ANY_NODES", "IGNORE_JOBS", "MAINT", "NO_HOLD_JOBS_AFTER_END", "OVERLAP", "SPEC_NODES", "STATIC",
+    "REPLACE", "REPLACE_DOWN", "FORCE_START", "PART_NODES", "FIRST_CORES", "FLEX", "LICENSE_ONLY",
+})  # fmt: skip
 
 
 def reservation_keys(

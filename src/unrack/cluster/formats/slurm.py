@@ -34,8 +34,6 @@ CONFIGURATION = re.compile(
 
 _OF_OTHERS = frozenset({"nodename", "partitionname", "downnodes", "nodeset"})
 """Keys of lines that are not about the whole system."""
-
-
 _OF_NODES = (
     "cpus boards socketsperboard sockets corespersocket threadspercore cpuspeclist corespeccount realmemory "
     "memspeclimit gres feature"
@@ -43,8 +41,6 @@ _OF_NODES = (
 """Keys of nodes that are taken over."""
 _QUIET = "nodename state reason weight nodehostname nodeaddr bcastaddr port"
 """Other keys of nodes that need no word here."""
-
-
 _ALSO = {"feature": "features", "cpus": "procs"}
 """Keys of nodes → what they may be called, too."""
 
