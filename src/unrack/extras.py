@@ -15,15 +15,9 @@ from importlib import import_module
 from typing import Any
 
 OF_LIBRARY = {
-    "ortools": "solvers",
-    "vl_convert": "figures",
-    "altair": "figures",
-    "pandas": "pandas",
-    "prometheus_client": "live",
-    "aiohttp": "kubernetes",
-    "msgspec": "kubernetes",
-    "yaml": "kubernetes",
-}
+    "ortools": "solvers", "vl_convert": "figures", "altair": "figures", "pandas": "pandas",
+    "prometheus_client": "live", "aiohttp": "kubernetes", "msgspec": "kubernetes", "yaml": "kubernetes",
+}  # fmt: skip
 """Library → the extra that installs it: ``pip install 'unrack[solvers]'``."""
 
 

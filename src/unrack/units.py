@@ -27,17 +27,9 @@ LONGEST_US = 2**53
 """The longest time accepted from a user, about 285 years: exact in a float64 too."""
 
 _TIME_US = {
-    "us": 1,
-    "µs": 1,
-    "ms": 1_000,
-    "s": SECOND_US,
-    "sec": SECOND_US,
-    "min": 60 * SECOND_US,
-    "m": 60 * SECOND_US,
-    "h": 3_600 * SECOND_US,
-    "d": 86_400 * SECOND_US,
-    "w": 7 * 86_400 * SECOND_US,
-}
+    "us": 1, "µs": 1, "ms": 1_000, "s": SECOND_US, "sec": SECOND_US, "min": 60 * SECOND_US, "m": 60 * SECOND_US,
+    "h": 3_600 * SECOND_US, "d": 86_400 * SECOND_US, "w": 7 * 86_400 * SECOND_US,
+}  # fmt: skip
 _MEMORY_MB = {"B": Decimal(1) / 2**20, "K": Decimal(1) / 1024, "M": Decimal(1), "G": Decimal(1024), "T": Decimal(2**20)}
 _AMOUNT = re.compile(r"\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµ]*)\s*")
 

@@ -28,16 +28,8 @@ class Need(StrEnum):
 
 
 WORDS = {
-    Need.REQUESTS: "requested run times",
-    Need.DEADLINES: "deadlines",
-    Need.PRIORITIES: "priorities",
-    Need.USERS: "users",
-    Need.ACCOUNTS: "accounts",
-    Need.APPS: "applications",
-    Need.MEMORY: "memory",
-    Need.LOANS: "memory of other nodes",
-    Need.DEVICES: "devices",
-    Need.TIERS: "tiers of memory",
-    Need.COUNTED: "what is counted",
-    Need.RACKS: "racks",
-}
+    Need.REQUESTS: "requested run times", Need.DEADLINES: "deadlines", Need.PRIORITIES: "priorities",
+    Need.USERS: "users", Need.ACCOUNTS: "accounts", Need.APPS: "applications", Need.MEMORY: "memory",
+    Need.LOANS: "memory of other nodes", Need.DEVICES: "devices", Need.TIERS: "tiers of memory",
+    Need.COUNTED: "what is counted", Need.RACKS: "racks",
+}  # fmt: skip

@@ -662,5 +662,5 @@ def test_a_gres_conf_is_no_slurm_conf_and_an_account_is_in_one_place() -> None:
     with pytest.raises(ClusterError, match=r"line 1: got a line of gres\.conf"):
         read("NodeName=a Name=gpu Type=a100 File=/dev/nvidia[0-3]\n")
     dump = "Cluster - 'c':Fairshare=1\nParent - 'root'\nAccount - 'a'\nAccount - 'b'\nParent - 'b'\nAccount - 'A'\n"
-    with pytest.raises(ClusterError, match="line 6, Account: got 'A' once more"):
+    with pytest.raises(ClusterError, match="line 6: got account in a once more"):
         read(NODE, dump)

@@ -174,3 +174,23 @@ def test_amounts_that_are_none_are_refused_with_their_key(value: Any) -> None:
     for other in ({"links": {"mb_s": value}}, {"pools": [{"kind": "x", "quantities": {"bandwidth_mb_s": value}}]}):
         with pytest.raises(InputError, match=r"mb_s|quantities"):
             Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}], **other})
+
+
+def test_a_job_waits_for_no_id_that_several_jobs_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for the last of them: here one that comes 49 s after it."""
+    log, study = tmp_path / "log.csv", tmp_path / "study.toml"
+    study.write_text('policies = ["easy"]\nclusters = [{ nodes = [{ count = 4, cores = 4 }] }]\n'
+                     f'workloads = [{{ trace = "{log}" }}]\n')  # fmt: skip
+    for columns, waits, words in (
+        ("dependency", "afterok:1", "job 2, dependency: got 'afterok:1', wanted ids of one job each, not '1'"),
+        ("follows,think_s", "1,3", "job 2, follows: got '1', wanted the id of one job"),
+    ):
+        none = "," * columns.count(",")
+        rows = [f"1,0,10,1,{none}", f"2,1,10,1,{waits}", f"1,50,10,1,{none}"]
+        log.write_text("\n".join([f"id,submit_s,run_s,tasks,{columns}", *rows, ""]))
+        monkeypatch.setattr(sys, "argv", ["unrack", "run", str(study), "-o", str(tmp_path / "out")])
+        with pytest.raises(SystemExit):
+            main()
+        assert words in capsys.readouterr().err

@@ -84,11 +84,11 @@ def fates(made: WideSite, result: unrack.Result) -> Iterator[str]:
         elif not never and not job.get("reservation"):
             yield f"job {number} could run, and did not: {reason}"
         else:
-            told = "places" if what.startswith("places for tasks") else what.partition(" ")[0]
+            told = "places" if what.startswith(("places for tasks", "cores (")) else what.partition(" ")[0]
             told = "queue" if "queue" in what or "cohort" in what else told
             told = "reservation" if code == "withdrawn" else told
             told = told if told in ("places", "queue", "reservation", "partition") else "limit"
-            if told not in why:
+            if told not in why and not (told == "partition" and "limit" in why):  # its own, of each job
                 yield f"job {number}: {reason}, though {why}"
 
 

@@ -27,6 +27,7 @@ def read(text: str, **options: object) -> Workload:
     ("column", "first", "second", "rule", "count"),
     [
         ("dependency", "", "expand:1", "dependency ignored", 1),
+        ("dependency", "", "afterok:", "dependency ignored", 1),
         ("dependency", "-1", "0", "dependency ignored", 0),
         ("gpu_spec", "", "V100M16|V100M32", "model asked for", 1),
         ("queue", "long", "short", "queue asked for", 2),

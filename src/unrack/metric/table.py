@@ -274,17 +274,9 @@ def _over_time(window: Window) -> dict[str, float | None]:
 
 
 KINDS: tuple[Callable[[Window], dict[str, float | None]], ...] = (
-    memory_metrics,
-    tier_metrics,
-    core_metrics,
-    failure_metrics,
-    preemption_metrics,
-    size_metrics,
-    pool_metrics,
-    use_metrics,
-    power_metrics,
-    resource_metrics,
-)
+    memory_metrics, tier_metrics, core_metrics, failure_metrics, preemption_metrics, size_metrics, pool_metrics,
+    use_metrics, power_metrics, resource_metrics,
+)  # fmt: skip
 """Metrics that only some runs have: each of these gives none where there is nothing to measure."""
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from unrack.cluster.formats.described import Described, counter
-from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose, lower, max_time, parsed, says_nothing, whole
+from unrack.cluster.formats.site import Keys, Lost, SaidSite, lose, lower, max_time, once, parsed, says_nothing, whole
 from unrack.errors import ClusterError
 from unrack.slurm_text.tres import tres
 from unrack.slurm_text.values import ENDLESS, UNKNOWN, span_s
@@ -164,8 +164,6 @@ def _dump(text: str, where: str) -> Iterator[_Row]:
             cluster = name
             yield _Row(at, _ROOT, "", "", fields)
         elif match[1] == "Account":
-            if name.lower() in known - {_ROOT}:
-                raise ClusterError(f"{at}, Account", f"{name!r} once more", "each account once")
             known.add(name.lower())
             yield _Row(at, name.lower(), parent, "", fields)
         else:
@@ -230,8 +228,10 @@ def _associations(rows: list[tuple[str, dict[str, str]]], where: str) -> list[_R
 
 def _site(rows: list[_Row], where: str) -> SaidSite:
     accounts, lines, lost = dict[str, Keys](), dict[str, _Row](), Lost()
-    root = Keys()
+    root, seen = Keys(), set[str]()
     for row in rows:
+        if row.user or row.account != _ROOT:
+            seen.add(once(f"{row.user or 'account'} in {row.account} {row.said('partition')}".strip(), seen, row.at))
         if row.user:
             continue
         keys = _bounds(row.fields, f"account {row.account}", row.at, lost)
@@ -330,7 +330,7 @@ def _qos(rows: list[tuple[str, dict[str, str]]]) -> SaidSite:
             priority["preempts"] = preempts
         if (factor := row.said("usagefactor").strip()) and not says_nothing(factor):
             priority["usage_factor"] = _factor(factor, f"{at}, UsageFactor")
-        found[name] = priority | _bounds(own, f"QOS {name}", at, lost)
+        found[once(name, found, f"{at}, Name")] = priority | _bounds(own, f"QOS {name}", at, lost)
     return SaidSite(qos=found, rules=_rules(found), lost=lost)
 
 

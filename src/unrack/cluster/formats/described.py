@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from unrack.cluster.formats.site import ALL, SaidSite, lose, site_table
+from unrack.cluster.formats.site import ALL, SaidSite, lose, once, site_table
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import compress
 
@@ -49,6 +49,11 @@ class Described:
     site: SaidSite | None = None  # what it says of partitions, accounts and limits; ``None``: there are no such
     queues: QueueObjects | None = None  # of Kubernetes, which become part of the site with those of other files
     in_order: bool = False  # whether the cluster file is to have the nodes in this order
+
+    def __post_init__(self) -> None:
+        seen = set[str]()
+        for node in self.nodes:
+            seen.add(once(node.name, seen, f"{self.where}, nodes"))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from unrack.cluster.formats.site import (
     lose,
     lower,
     max_time,
+    once,
     parsed,
     says_nothing,
     whole,
@@ -33,7 +34,7 @@ _WORDS = (
     "OverSubscribe GraceTime PreemptMode PreemptType DefMemPerCPU DefMemPerNode DefMemPerGPU DefCpuPerGPU MaxMemPerCPU "
     "MaxMemPerNode MaxCPUsPerNode MaxCPUsPerSocket TRESBillingWeights DefaultTime AllowGroups DenyQos AllocNodes "
     "ExclusiveUser RootOnly ReqResv Alternate DisableRootJobs Hidden LLN JobDefaults OverTimeLimit SuspendTime "
-    "SelectTypeParameters SuspendTimeout ResumeTimeout PowerDownOnIdle CpuBind"
+    "SelectTypeParameters TmpDisk SuspendTimeout ResumeTimeout PowerDownOnIdle CpuBind"
 )
 _SPELLED = {name.lower(): name for name in _WORDS.split()}
 
@@ -101,7 +102,7 @@ def shown_partitions(text: str, where: str, name: str) -> Described:
     lost, partitions, members = Lost(), dict[str, Keys](), dict[str, list[str]]()
     for record in records(text, "PartitionName"):
         at, fields = f"{where}, line {record.line}", {key.lower(): value for key, value in record.fields.items()}
-        partition = fields["partitionname"]
+        partition = once(fields["partitionname"], partitions, at)
         partitions[partition] = partition_keys(fields, at, lost)
         members[partition] = members_of(fields.get("nodes", ""), at, {}, [ALL])
     return Described(where, name, (), site=SaidSite(partitions, members=members, lost_of_partitions=lost))

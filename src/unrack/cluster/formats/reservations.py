@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from unrack.cluster.formats.described import Described, counter
 from unrack.cluster.formats.partitions import members_of
-from unrack.cluster.formats.site import ALL, KEPT_CORES, Keys, Lost, SaidSite, lose, lower, parsed
+from unrack.cluster.formats.site import ALL, KEPT_CORES, Keys, Lost, SaidSite, lose, lower, once, parsed
 from unrack.resources.checked import WEEK
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.tres import licences, tres
@@ -21,25 +21,10 @@ DAYS = {"WEEKDAY": ["mon", "tue", "wed", "thu", "fri"], "WEEKEND": ["sat", "sun"
 """The same → on which days of the week alone."""
 AHEAD_S = 28 * 86_400
 """For how long reservations that come again are said beforehand."""
-_HARMLESS = frozenset(
-    [
-        "ALL_NODES",
-        "ANY_NODES",
-        "IGNORE_JOBS",
-        "MAINT",
-        "NO_HOLD_JOBS_AFTER_END",
-        "OVERLAP",
-        "SPEC_NODES",
-        "STATIC",
-        "REPLACE",
-        "REPLACE_DOWN",
-        "FORCE_START",
-        "PART_NODES",
-        "FIRST_CORES",
-        "FLEX",
-        "LICENSE_ONLY",
-    ]
-)
+_HARMLESS = frozenset({
+    "ALL_NODES", "ANY_NODES", "IGNORE_JOBS", "MAINT", "NO_HOLD_JOBS_AFTER_END", "OVERLAP", "SPEC_NODES", "STATIC",
+    "REPLACE", "REPLACE_DOWN", "FORCE_START", "PART_NODES", "FIRST_CORES", "FLEX", "LICENSE_ONLY",
+})  # fmt: skip
 
 
 def reservation_keys(
@@ -73,6 +58,8 @@ def reservation_keys(
     flags = {re.split("[:=]", flag.lstrip("+"))[0] for flag in fields.get("Flags", "").upper().split(",")}
     flags -= {"", "(NULL)"}  # of PURGE_COMP=00:05:00 the name
     every_s = next((EVERY_S[flag] for flag in EVERY_S if flag in flags), 0)
+    if end_s <= start_s:
+        lose(lost, "Reservations that end before they begin are left out", name)
     if end_s <= start_s or (end_s <= origin_s and not every_s):
         return None
     found: Keys = {"nodes": nodes} if nodes else {}
@@ -118,7 +105,7 @@ def shown_reservations(text: str, where: str, name: str) -> Described:
         return Described(where, name, ())
     for fields, at in every:
         if (keys := reservation_keys(fields, at, lost, min(starts))) is not None:
-            found[fields["ReservationName"]] = keys
+            found[once(fields["ReservationName"], found, at)] = keys
     first = min(zip(starts, (fields for fields, _ in every), strict=True), key=lambda one: one[0])[1]
     note = f"Reservations are on a clock that is 0 at {first['StartTime']}: change start to that of the jobs."
     return Described(where, name, (), notes=(note,), site=SaidSite(reservations=found, lost=lost))

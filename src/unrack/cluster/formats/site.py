@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -264,6 +264,13 @@ def parsed(value: V, where: str, parse: Callable[[V], T]) -> T:
 def host_name(name: str, at: str) -> str:
     """The name of a node, which a list of hosts can have."""
     return parsed(name, at, lambda text: compress([text]))
+
+
+def once(name: str, known: Container[str], at: str) -> str:
+    """A name. A ClusterError if it is known already."""
+    if name in known:
+        raise ClusterError(at, f"{name} once more", "each once, as Slurm has it")
+    return name
 
 
 def max_time(text: str, at: str) -> Keys:

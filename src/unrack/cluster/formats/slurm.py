@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from unrack.cluster.formats.accounting import over_time, preempt_of, priority_of
 from unrack.cluster.formats.described import Described, DescribedNode
 from unrack.cluster.formats.partitions import members_of, partition_keys, spelled
-from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, host_name, lose, parsed, says_nothing, whole
+from unrack.cluster.formats.site import ALL, Keys, Lost, SaidSite, host_name, lose, once, parsed, says_nothing, whole
 from unrack.errors import ClusterError
 from unrack.slurm_text.hostlists import expand
 from unrack.slurm_text.job_ids import UNUSABLE, node_words
@@ -34,8 +34,13 @@ CONFIGURATION = re.compile(
 
 _OF_OTHERS = frozenset({"nodename", "partitionname", "downnodes", "nodeset"})
 """Keys of lines that are not about the whole system."""
-
-
+_OF_NODES = (
+    "cpus boards socketsperboard sockets corespersocket threadspercore cpuspeclist corespeccount realmemory "
+    "memspeclimit gres feature"
+)
+"""Keys of nodes that are taken over."""
+_QUIET = "nodename state reason weight nodehostname nodeaddr bcastaddr port"
+"""Other keys of nodes that need no word here."""
 _ALSO = {"feature": "features", "cpus": "procs"}
 """Keys of nodes → what they may be called, too."""
 
@@ -67,9 +72,7 @@ def slurm_conf(path: Path, text: str, where: str) -> Described:
                 continue
             made = _node({**defaults, **line.fields}, line.where)
             for name in parsed(names, f"{line.where}, NodeName", expand):
-                if name in nodes:
-                    raise ClusterError(f"{line.where}, NodeName", f"{name} once more", "each node once, as in Slurm")
-                nodes[name] = replace(made, name=name)
+                nodes[once(name, nodes, f"{line.where}, NodeName")] = replace(made, name=name)
         elif "downnodes" in line.fields:
             for name in parsed(line.fields["downnodes"], f"{line.where}, DownNodes", expand):
                 if name in nodes:
@@ -102,10 +105,14 @@ def _lines(path: Path, text: str, where: str, notes: list[str], depth: int) -> I
         at = f"{where}, line {begin}"
         if match := _INCLUDE.fullmatch(joined):
             yield from _included(path, match[1], at, notes, depth)
+        elif rest := _PAIR.sub("", joined).strip():
+            raise ClusterError(at, repr(rest[:80]), "KEY=VALUE alone, as Slurm does; values with blanks in quotes")
         elif found := {match[1].lower(): match[2].strip('"') for match in _PAIR.finditer(joined)}:
             for key, other in _ALSO.items():
                 if other in found:
                     found.setdefault(key, found.pop(other))
+            if not _OF_OTHERS & found.keys() and (odd := {*_OF_NODES.split(), "nodes"} & found.keys()):
+                raise ClusterError(f"{at}, {min(odd)}", next(iter(found)), "NodeName, PartitionName or NodeSet first")
             yield _Line(at, found)
         joined = ""
 
@@ -158,6 +165,10 @@ def _site(lines: list[_Line], settings: Mapping[str, str], nodes: Mapping[str, D
             sets[name] = [one for one, node in nodes.items() if feature in node.features]
             sets[name] += members_of(line.fields.get("nodes", ""), line.where, sets, list(nodes))
     lost, lost_of = Lost(), Lost()
+    for line in lines:
+        for key, value in line.fields.items() if "nodename" in line.fields else ():
+            if key not in f"{_OF_NODES} {_QUIET}".split() and not says_nothing(value):
+                lose(lost, f"{spelled(key)} of nodes is not taken over", line.fields["nodename"], value)
     partitions, members = dict[str, Keys](), dict[str, list[str]]()
     usual: dict[str, str] = {}
     for line in lines:

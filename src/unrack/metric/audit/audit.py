@@ -361,18 +361,9 @@ def round_violation(t: Tables) -> Violation | None:
 
 
 RULES: tuple[Callable[[Tables], Violation | None], ...] = (
-    span_violation,
-    node_violation,
-    device_violation,
-    claim_violation,
-    window_violation,
-    kept_violation,
-    asked_violation,
-    suspension_violation,
-    limit_violation,
-    usage_violation,
-    round_violation,
-)
+    span_violation, node_violation, device_violation, claim_violation, window_violation, kept_violation,
+    asked_violation, suspension_violation, limit_violation, usage_violation, round_violation,
+)  # fmt: skip
 
 
 def violations(tables: Tables) -> list[Violation]:

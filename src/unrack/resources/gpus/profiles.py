@@ -100,12 +100,7 @@ NO_PROFILES = Profiles({}, {})
 
 _SPREAD = {1: 1.27, 2: 1.30, 4: 1.25, 8: 1.20, 16: 1.10, 32: 1.0, 64: 1.0, 128: 1.0}
 """AlexNet across sockets, by batch size (paper 001, §3.2.3: 1, 2 and 8 as printed, even above 16; 4 and 16 between)."""
-_BESIDE = (
-    (1.30, 1.28, 1.26, 1.24),
-    (1.26, 1.25, 1.23, 1.21),
-    (1.05, 1.04, 1.03, 1.02),
-    (1.0, 1.0, 1.0, 1.0),
-)
+_BESIDE = ((1.30, 1.28, 1.26, 1.24), (1.26, 1.25, 1.23, 1.21), (1.05, 1.04, 1.03, 1.02), (1.0, 1.0, 1.0, 1.0))
 """Slowdown of tiny, small, medium and big batches (rows) beside tiny … big ones (columns). Paper 001, §3.2.4 prints
 1.30, 1.24 and 1.21 (small beside big) and calls big beside big nothing; the others lie between."""
 _CLASSES = {1: 0, 2: 0, 4: 1, 8: 1, 16: 2, 32: 2, 64: 2, 128: 3}

@@ -94,19 +94,9 @@ DEVICE = "devices."
 ASK = "ask."
 """Prefix, in a frame, of what is asked of the tiers of memory: ``ask.local``, ``.ceiling`` and so on."""
 
-FIELDS = {
-    "id": pl.Int64,
-    "submit_us": pl.Int64,
-    "work_us": pl.Int64,
-    "request_us": pl.Int64,
-    "tasks": pl.Int64,
-    "cores": pl.Int64,
-    "memory_mb": pl.Int64,
-    "priority": pl.Int64,
-    "deadline_us": pl.Int64,
-    "user": pl.Int64,
-    "app": pl.Int64,
-}
+FIELDS = dict.fromkeys((
+    "id", "submit_us", "work_us", "request_us", "tasks", "cores", "memory_mb", "priority", "deadline_us", "user", "app",
+), pl.Int64)  # fmt: skip
 """The columns of a frame and their types; ``id``, ``user`` and ``app`` may also be text. Null = not said."""
 
 _REPORTED = ("request_us", "memory_mb", "priority", "deadline_us", "user", "app")

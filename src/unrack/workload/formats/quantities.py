@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from fractions import Fraction
 
 import polars as pl
@@ -18,21 +17,8 @@ MOST = 10**9
 MOST_MB = 2**42
 """Memory (and any device quantity) must be below this."""
 
-TIME_UNITS_US: Mapping[str, int] = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-}
-MEMORY_UNITS_MB: Mapping[str, Fraction] = {
-    "B": Fraction(1, 2**20),
-    "KB": Fraction(1, 2**10),
-    "MB": Fraction(1),
-    "GB": Fraction(2**10),
-    "TB": Fraction(2**20),
-}
+TIME_UNITS_US = {unit: time_us(f"1 {unit}") for unit in ("us", "ms", "s", "min", "h", "d")}
+MEMORY_UNITS_MB = {unit: Fraction(1024) ** power for power, unit in enumerate(("B", "KB", "MB", "GB", "TB"), -2)}
 
 
 def time_unit_us(unit: str | float) -> Fraction:

@@ -32,25 +32,10 @@ from unrack.workload.formats.source import Locator, Source, load, text_bytes
 from unrack.workload.job import Workload
 
 FIELDS = (
-    "job number",
-    "submit time",
-    "wait time",
-    "run time",
-    "allocated processors",
-    "average CPU time",
-    "used memory",
-    "requested processors",
-    "requested time",
-    "requested memory",
-    "status",
-    "user",
-    "group",
-    "executable",
-    "queue",
-    "partition",
-    "preceding job",
-    "think time",
-)
+    "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory",
+    "requested processors", "requested time", "requested memory", "status", "user", "group", "executable", "queue",
+    "partition", "preceding job", "think time",
+)  # fmt: skip
 _TIMES = ("submit time", "wait time", "run time", "requested time")
 _FRACTIONS = ("average CPU time", "used memory", "requested memory", "think time")
 SECOND = Fraction(1_000_000)

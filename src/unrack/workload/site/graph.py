@@ -38,6 +38,8 @@ class After(IntEnum):
 KINDS = {"after": After.START, "afterok": After.OK, "afternotok": After.NOT_OK, "afterany": After.END}
 _WANT = "such as afterok:12:13,afterany:14 (afterok, afternotok, afterany, after:ID+MINUTES, singleton)"
 _MINUTE_US = 60 * SECOND_US
+_SEVERAL = -1
+"""In place of the number of a job: several have its id."""
 FAILED = frozenset({"0", "5"})
 """Values of ``status`` of the Standard Workload Format of jobs that failed or were cancelled."""
 NOT_WELL = frozenset({
@@ -75,7 +77,8 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
         np.maximum.at(begin_us, first, begin_us)
     number_of: dict[str, int] = {}
     if said.keys() & {"dependency", "follows"}:
-        number_of = dict(zip(map(str, jobs.ids.to_list()), first.tolist(), strict=True))
+        for name, number in zip(map(str, jobs.ids.to_list()), first.tolist(), strict=True):
+            number_of[name] = number if number_of.get(name, number) == number else _SEVERAL
     if "dependency" in said:
         single = _singles(jobs, said.get("job_name"), first)
         for job, text in enumerate(said["dependency"].cast(pl.String).to_list()):
@@ -87,6 +90,8 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
         numbers_said(jobs, "think_s")
         thinks = said["think_s"].cast(pl.Float64, strict=False).to_list()
         for job, name in enumerate(said["follows"].cast(pl.String).to_list()):
+            if number_of.get(name) == _SEVERAL:
+                raise InputError(f"job {jobs.ids[job]}, follows", repr(name), "the id of one job, which several have")
             if name in number_of and (think := thinks[job]) is not None and think >= 0:
                 waits.setdefault(int(first[job]), []).append(((number_of[name], After.END, round(think * SECOND_US)),))
     if not waits and not (begin_us > jobs.submit_us).any():
@@ -118,6 +123,8 @@ def _read(text: str, job: int, jobs: JobTable, number_of: Mapping[str, int], sin
             own = []
             for name in part.ids:
                 bare, _, minutes = (name, "", "") if name in number_of else name.rpartition("+")
+                if number_of.get(bare) == _SEVERAL:
+                    raise InputError(where, repr(text[:80]), f"ids of one job each, not {bare!r}, which several have")
                 if bare not in number_of or not (minutes or "0").isdigit():
                     raise InputError(where, repr(text[:80]), f"ids of jobs of the trace, not {name!r}")
                 own.append((number_of[bare], KINDS[part.kind], int(minutes or 0) * _MINUTE_US))

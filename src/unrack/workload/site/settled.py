@@ -66,16 +66,10 @@ def _one(text: str) -> Iterable[str]:
 
 
 COLUMNS = {
-    "account": ("account",),
-    "qos": ("qos",),
-    "partition": ("partition", "queue"),
-    "features": ("constraint", "constraints"),
-    "nodes": ("req_nodes",),
-    "without": ("exc_nodes",),
-    "reservation": ("reservation",),
-    "queue": ("queue",),
-    "array": ("array",),
-}
+    "account": ("account",), "qos": ("qos",), "partition": ("partition", "queue"),
+    "features": ("constraint", "constraints"), "nodes": ("req_nodes",), "without": ("exc_nodes",),
+    "reservation": ("reservation",), "queue": ("queue",), "array": ("array",),
+}  # fmt: skip
 """What a site looks at → the columns of jobs that may say it; the first that says anything counts."""
 SAID = (
     *dict.fromkeys(name for columns in COLUMNS.values() for name in columns),

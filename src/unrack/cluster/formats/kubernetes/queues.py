@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from itertools import product
 from math import prod
 from typing import Any
@@ -63,10 +64,10 @@ class QueueObjects:
             lose(lost, "Objects of these kinds are not taken over", kind, str(count))
         reader = _Reader(self.found, 1000 if self.milli else 1, lost)
         queues = [*reader.kueue(), *reader.volcano()]
-        for name in {quota["flavour"] for one in queues for quota in one["quotas"] if "flavour" in quota} - {
-            *reader.labels
-        }:
-            lose(lost, "Flavours that no file describes have all nodes", name)
+        reader.lend_more(queues)
+        for name in [quota["flavour"] for one in queues for quota in one["quotas"] if "flavour" in quota]:
+            if name not in reader.labels:
+                lose(lost, "Flavours that no file describes have all nodes", name)
         rules: Keys = {"queues": queues} if queues else {}
         rules |= {"cohorts": reader.cohorts} if reader.cohorts else {}
         rules |= {"preempt": {"by": "quota"}} if any({"reclaim", "within"} & set(queue) for queue in queues) else {}
@@ -177,7 +178,6 @@ class _Reader:
         for name, owners in local.items():
             lose(self.lost, "LocalQueues of a ClusterQueue that no file describes", name, ", ".join(owners))
         self._covered(queues)
-        self._lend_more(queues)
         return queues
 
     def _not_taken(self, name: str, spec: Mapping[str, Any]) -> None:
@@ -254,7 +254,7 @@ class _Reader:
                 text = "Kueue admits no job that asks for what its queue has no quota of, which does not bound it here"
                 lose(self.lost, text, name, ", ".join(lacking))
 
-    def _lend_more(self, queues: Sequence[Keys]) -> None:
+    def lend_more(self, queues: Sequence[Keys]) -> None:
         """Of more queues of a cohort than may keep something for themselves those that keep least lend all."""
         owners = {"queue": queues, "cohort": self.cohorts}
         while True:
@@ -272,43 +272,93 @@ class _Reader:
             else:
                 return
 
-    def volcano(self) -> Iterator[Keys]:
-        """Queues of Volcano: one cohort, in which deserved is nominal."""
-        parents = {str(inside(one, "spec", "parent") or "root") for *_, one in self.of("Queue")}
-        for _, name, at, one in self.of("Queue"):
-            spec = table(one, "spec")
-            if name == "root" or name in parents:
-                if any(spec.get(key) for key in ("capability", "deserved", "guarantee")) and name != "root":
-                    lose(self.lost, "Quotas of queues with queues below them are not taken over", name)
+    def volcano(self) -> list[Keys]:
+        """Queues of Volcano: the root and those with queues below them are cohorts; deserved is nominal."""
+        specs = {name: table(one, "spec") for _, name, _, one in self.of("Queue")}
+        above = {name: str(spec.get("parent") or "root") for name, spec in specs.items() if name != "root"}
+        tree, inner = {name: [parent] for name, parent in above.items()}, {"root", *above.values()}
+        if circle := circle_of(tree):
+            raise ClusterError(self.found["Queue", "", circle.split()[0]][0], f"queues {circle}", "queues in a tree")
+        cohorts = {name: f"volcano {name}" for name in inner} | {"root": "volcano"}
+        deserved, kept = ({name: Counter[str]() for name in inner} for _ in range(2))  # by what is below
+        queues, order = list[Keys](), [*TopologicalSorter(tree).static_order()]
+        bounds = dict.fromkeys(order, frozenset[str]())  # what the queues above one have quotas of
+        for name in order:
+            if (over := above.get(name)) in specs:
+                bounds[name] = bounds[over].union(measure for measure, *_ in self._volcano(over))
+        for name, spec in specs.items():
+            if name in inner:
                 continue
-            deserved, most = table(spec, "deserved"), table(spec, "capability")
-            kept = table(spec, "guarantee", "resource")
-            queue: Keys = {"name": name, "cohort": "volcano"} | ({"default": True} if name == "default" else {})
-            queue |= {"open": False} if inside(one, "status", "state") in ("Closed", "Closing") else {}
+            queue: Keys = {"name": name, "cohort": cohorts[above[name]]}
+            queue |= {"default": True} if name == "default" else {}
+            if inside(self.found["Queue", "", name][1], "status", "state") in ("Closed", "Closing"):
+                queue |= {"open": False}
             own: Keys = {"nominal": {}, "borrow": {}, "lend": {}}
-            for resource in dict.fromkeys([*deserved, *kept, *most]):
-                if measure := self._measure(str(resource), name):
-                    have, hold, top = (
-                        self._amount(amounts[resource], measure, f"{at}, {resource}") if resource in amounts else None
-                        for amounts in (deserved, kept, most)
-                    )
-                    if have is None and hold is None:  # it is for it alone, as far as there is room
-                        _count(own, measure, top or 0, 0, 0)
-                        continue
-                    nominal = max(have or 0, hold or 0)
-                    nominal = nominal if top is None else min(nominal, top)
-                    _count(own, measure, nominal, None if top is None else top - nominal, nominal - (hold or 0))
-            if any(deserved.values()) or any(kept.values()):
+            for measure, have, hold, top in self._volcano(name):
+                if have is None and hold is None:  # it is for it alone, as far as there is room
+                    _count(own, measure, *((0, top, 0) if measure in bounds[name] else (top or 0, 0, 0)))
+                    continue
+                nominal = max(have or 0, hold or 0)
+                nominal = nominal if top is None else min(nominal, top)
+                _count(own, measure, nominal, None if top is None else top - nominal, nominal - (hold or 0))
+            for measure in sorted(bounds[name] - own["nominal"].keys()):
+                _count(own, measure, 0, None, 0)
+            if any(any(amounts.values()) for amounts in _amounts(spec)[:2]):
                 queue["reclaim"] = "any"
-                lose(self.lost, "What no queue of Volcano deserves is lent to none here", "volcano")
+                if not table(specs.get("root", {}), "capability"):
+                    lose(self.lost, "What no queue of Volcano deserves is lent to none here", "volcano")
                 if spec.get("reclaimable") is False:
                     lose(self.lost, "Queues that are not reclaimable are reclaimed from here", name)
-            elif own["nominal"]:
+            elif own["nominal"] and not bounds[name]:
                 queue.pop("cohort")
                 own |= {"borrow": {}, "lend": {}}
+            for measure, nominal in own["nominal"].items() if "cohort" in queue else ():
+                deserved[above[name]][measure] += nominal
+                kept[above[name]][measure] += nominal - own["lend"].get(measure, nominal)
             if (weight := spec.get("weight", 1)) != 1:
                 lose(self.lost, "Weights of queues are not taken over", name, str(weight))
-            yield queue | {"quotas": [_said(own)] if own["nominal"] else []}
+            queues.append(queue | {"quotas": [_said(own)] if own["nominal"] else []})
+        for name in [one for one in order if one in inner][::-1]:
+            quota = self._volcano_above(name, deserved[name], kept[name], bounds[name])
+            cohort: Keys = {"name": cohorts[name]} | ({"quotas": [quota]} if quota else {})
+            if parent := above.get(name):
+                cohort["cohort"] = cohorts[parent]
+                deserved[parent].update(deserved[name])
+                kept[parent].update(kept[name])
+            self.cohorts += [cohort] if len(cohort) > 1 else []
+        return queues
+
+    def _volcano_above(self, name: str, deserved: Counter[str], kept: Counter[str], bounds: Collection[str]) -> Keys:
+        """What a queue has beside those below it; of what these deserve and keep becomes what it does."""
+        rows, quota = dict[str, list[tuple[int | None, ...]]](), Keys(nominal={}, borrow={}, lend={})
+        for measure, *amounts in self._volcano(name):
+            rows.setdefault(measure, []).append(tuple(amounts))
+        for measure, every in rows.items():
+            have, hold, top = (sum(amount or 0 for amount in column) for column in zip(*every, strict=True))
+            if measure not in bounds and (name == "root" or not max(deserved[measure], have, hold)):
+                have, hold = max(have, top), hold if name == "root" else top  # as of one without queues below
+            least = max(deserved[measure], have, hold)
+            quota["nominal"][measure] = least - deserved[measure]
+            if name != "root" and all(row[2] is not None for row in every):
+                quota["borrow"][measure] = max(0, top - least)
+                if top < least:
+                    lose(self.lost, "Queues below which more is deserved than their capability may use that", name)
+            if name != "root" and hold > kept[measure]:
+                quota["lend"][measure] = least - hold
+            deserved[measure], kept[measure] = least, max(kept[measure], hold)
+        return _said(quota, of_cohort=True)
+
+    def _volcano(self, name: str) -> Iterator[tuple[str, int | None, int | None, int | None]]:
+        """What a queue of Volcano deserves, is guaranteed and may have at most, by resource."""
+        at, one = self.found.get(("Queue", "", name), ("", {}))
+        every = _amounts(table(one, "spec"))
+        for resource in dict.fromkeys(resource for amounts in every for resource in amounts):
+            if measure := self._measure(str(resource), name):
+                have, hold, top = (
+                    self._amount(amounts[resource], measure, f"{at}, {resource}") if resource in amounts else None
+                    for amounts in every
+                )
+                yield measure, have, hold, top
 
     def _measure(self, resource: str, owner: str) -> str:
         """What we call a resource; ``""``: nothing here is of it."""
@@ -324,6 +374,11 @@ class _Reader:
         if amount >= 2**53:
             raise ClusterError(at, repr(value)[:80], "less")
         return amount
+
+
+def _amounts(spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """What a queue of Volcano deserves, is guaranteed, and may have at most."""
+    return table(spec, "deserved"), table(spec, "guarantee", "resource"), table(spec, "capability")
 
 
 def _count(own: Keys, measure: str, nominal: int, borrow: int | None, lend: int | None) -> None:

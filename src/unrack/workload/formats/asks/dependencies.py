@@ -181,8 +181,8 @@ def _row(text: str, known: _Known, member: str | None) -> tuple[str | None, bool
         for part in ways:
             base = part.kind.removesuffix("array")
             kind = _SAME.get(base, base)
-            if kind not in (*KINDS, SINGLETON):
-                unknown = unknown or ":".join((part.kind, *part.ids))
+            if kind not in (*KINDS, SINGLETON) or (kind != SINGLETON and not part.ids):
+                unknown = unknown or ":".join((part.kind, *part.ids)) + ":" * (kind in KINDS)
                 continue
             ids: list[str] = []
             for token in part.ids:
