@@ -5,10 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from zlib import crc32
 
 # What is started by tests need not read a thousand modules as text each time, wherever that is a machine's usual way.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -17,7 +15,7 @@ os.environ.setdefault("NUMBA_OPT", "0")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "kernels"))
 
 import pytest
-from tries import FEW, MANY, begin, draws_many
+from tries import begin, chosen
 
 sys.dont_write_bytecode = False
 
@@ -25,7 +23,8 @@ sys.dont_write_bytecode = False
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--tries``."""
     tried = (
-        "some: of many parameters and drawn examples of a test a fifth or a tenth, no long test; rest: the others; all"
+        "some: of many parameters and drawn examples of a test a fifth or a tenth, no long test; "
+        "rest: the others, but of many that differ by their seed alone every other, and half of the examples; all"
     )
     parser.addoption("--tries", choices=("some", "rest", "all"), default="some", help=tried)
 
@@ -46,20 +45,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tries = config.getoption("--tries")
     if tries == "all":
         return
-    every = Counter(item.nodeid.partition("[")[0] for item in items)
-    met, kept, left = Counter[str](), list[pytest.Item](), list[pytest.Item]()
-    for item in items:
-        name = item.nodeid.partition("[")[0]
-        met[name] += 1
-        first = (
-            every[name] <= FEW
-            or met[name] == 1
-            or crc32(item.nodeid.encode()) % (5 if every[name] <= MANY else 10) == 0
-        )
-        first = first and item.get_closest_marker("long") is None
-        again = first and draws_many(item)
-        (kept if again or first == (tries == "some") else left).append(item)
-    items[:] = kept
+    taken = chosen(tries, items)
+    left = [item for item, is_taken in zip(items, taken, strict=True) if not is_taken]
+    items[:] = [item for item, is_taken in zip(items, taken, strict=True) if is_taken]
     config.hook.pytest_deselected(items=left)
 
 

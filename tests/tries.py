@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+from zlib import crc32
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
 FEW, MANY = 4, 20
-"""So many parameters of one test are always tried; of more a fifth, of many more a tenth, chosen by their names."""
+"""So many parameters of one test are always tried; of more a fifth, of many more a tenth, chosen by their names.
+
+Of more than ``FEW`` that differ by ``seed`` alone ``--tries rest`` runs every other one of the others.
+"""
 FEW_EXAMPLES = 5
 EXAMPLES = 100
 """How many a test draws that does not say so."""
@@ -19,19 +24,19 @@ T = TypeVar("T")
 
 
 class _Tries:
-    fewer = True  # whether tests draw a fifth of their examples
+    part = 5  # tests draw one of so many of their examples
 
 
 def begin(tries: str) -> None:
     """Take note of ``--tries`` before tests are imported."""
-    _Tries.fewer = tries == "some"
+    _Tries.part = {"some": 5, "rest": 2, "all": 1}[tries]
     settings.register_profile("unrack", deadline=None, derandomize=True, database=None, max_examples=some(EXAMPLES))
     settings.load_profile("unrack")
 
 
 def some(examples: int) -> int:
     """How many of so many examples are drawn."""
-    return max(FEW_EXAMPLES, examples // 5) if _Tries.fewer and examples > FEW_EXAMPLES else examples
+    return max(min(examples, FEW_EXAMPLES), examples // _Tries.part)
 
 
 def draws(examples: int, **more: Any) -> Callable[[T], T]:
@@ -51,3 +56,31 @@ def draws_many(item: pytest.Item) -> bool:
     if said is not None:
         return bool(said.args[0] > FEW_EXAMPLES)
     return is_hypothesis_test(getattr(item, "obj", None))
+
+
+def chosen(tries: str, items: Sequence[pytest.Item]) -> list[bool]:
+    """Which tests ``some`` or ``rest`` runs; what neither runs differs by its seed alone from what they run."""
+    every = Counter(item.nodeid.partition("[")[0] for item in items)
+    alike = Counter(map(_but_for_seed, items))
+    met, taken = Counter[Any](), []
+    for item in items:
+        name, kind = item.nodeid.partition("[")[0], _but_for_seed(item)
+        met.update({name: 1, kind: 1})
+        first = (
+            every[name] <= FEW
+            or met[name] == 1
+            or crc32(item.nodeid.encode()) % (5 if every[name] <= MANY else 10) == 0
+        )
+        first = first and item.get_closest_marker("long") is None
+        seldom = kind is not None and alike[kind] > FEW and met[kind] % 2 == 0
+        again = first and draws_many(item)
+        taken.append(first if tries == "some" else again or not (first or seldom))
+    return taken
+
+
+def _but_for_seed(item: pytest.Item) -> tuple[Any, ...] | None:
+    """A test and its parameters without the seed, the same for cases that differ by it alone; None if there is none."""
+    case = getattr(item, "callspec", None)
+    if case is None or "seed" not in case.params:
+        return None
+    return item.nodeid.partition("[")[0], *(id(value) for name, value in case.params.items() if name != "seed")

@@ -20,7 +20,7 @@ from unrack_papers.pages.page import COLUMNS, as_page, judged, stem, write
 from unrack_papers.pages.sheet import sheets_of
 from unrack_papers.reproduction import Numbers, Task
 from unrack_papers.table import REPRODUCTIONS
-from unrack_papers.verdict import Verdict
+from unrack_papers.verdict import NOT_MEASURED, Verdict
 
 ROOT = Path(__file__).parents[2]
 NAMES = [
@@ -178,7 +178,9 @@ def test_seeds_are_added_to_those_that_were_run_and_an_interruption_loses_none(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_reproduction_has_a_page_and_a_figure_with_all_its_panels(name: str, tmp_path: Path) -> None:
+def test_every_reproduction_has_a_page_a_figure_with_all_its_panels_and_numbers_for_every_claim(
+    name: str, tmp_path: Path
+) -> None:
     one = REPRODUCTIONS[name]
     measured = pretended(name, 2)
     findings = judged(measured)
@@ -193,8 +195,13 @@ def test_every_reproduction_has_a_page_and_a_figure_with_all_its_panels(name: st
     for part in ("## Claims", "## Numbers", f"({stem(measured)}.svg)", f"({stem(measured)}.csv)"):
         assert part in page
     assert ("Too few seeds (2," in page) == (not one.exact)
-    for claim in one.claims:
+    assert one.claims
+    for claim, finding in findings:
+        assert claim.sentence
         assert claim.sentence in page
+        assert "§" in claim.source or "Table" in claim.source or claim.source in ("this project", "abstract")
+        assert finding.checks, claim.sentence
+        assert NOT_MEASURED not in finding.why, claim.sentence
     for sheet in sheets_of(measured):
         assert all(len(line) == len(sheet.heads) for line in sheet.lines)
         texts = ["".join(cell.lines) for line in sheet.lines for cell in line[sheet.names :]]

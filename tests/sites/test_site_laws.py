@@ -382,16 +382,19 @@ def brought(cluster: dict[str, Any], jobs: dict[str, Any], policy: str, one_by_o
     return sorted(zip(log.attempt_job.tolist(), log.attempt_start_us.tolist(), strict=True)), log.reasons
 
 
+@pytest.mark.parametrize("seeds", [[0], pytest.param([1, 2], marks=pytest.mark.slow)])
 @pytest.mark.parametrize("gpus", [False, True])
 @pytest.mark.parametrize("policy", [*POLICIES, "easy++(nodes=whole)", "easy(order=multifactor)"])
-def test_jobs_that_are_brought_one_by_one_start_as_those_of_a_table_do(policy: str, gpus: bool) -> None:
+def test_jobs_that_are_brought_one_by_one_start_as_those_of_a_table_do(
+    policy: str, gpus: bool, seeds: list[int]
+) -> None:
     """In partitions that overlap, with several for a job, features and limits."""
     parts = [{"name": "a", "nodes": ["0-1"], "limits": [{"per": "user", "amounts": {"jobs": 2, "nodes": 3}}]}]
     parts += [{"name": "b", "nodes": ["1-3"]}, {"name": "c"}]
     cluster = NODES | {"site": {"partitions": parts, "features": {"x": ["0", "2"]}}}
     if gpus:
         cluster["gpus"] = [{"nodes": "1-3", "machine": {"gpus": 2}}]
-    for seed in range(3):
+    for seed in seeds:
         jobs, draw = jobs_of(seed), np.random.default_rng(seed)
         count = len(jobs["tasks"])
         if gpus:

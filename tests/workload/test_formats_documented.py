@@ -21,9 +21,8 @@ PAGE, LOGS, DRAWN = (
 )
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_the_page_gives_every_rule_with_its_sentence(rule: str) -> None:
-    assert f"| {rule} | {RULES[rule]} |" in PAGE
+def test_the_page_gives_every_rule_with_its_sentence() -> None:
+    assert not [rule for rule in RULES if f"| {rule} | {RULES[rule]} |" not in PAGE]
 
 
 def test_the_page_names_every_format_option_column_and_filter() -> None:

@@ -1,0 +1,48 @@
+"""What ``--tries`` leaves out is what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
+
+from tries import chosen
+
+
+def cases(test: str, marked: str = "", **parameters: list[Any]) -> Iterator[Any]:
+    """Every combination of parameters of a test, as pytest collects them."""
+    for values in product(*parameters.values()):
+        params = dict(zip(parameters, values, strict=True))
+        yield SimpleNamespace(
+            nodeid=f"{test}[{'-'.join(map(str, values))}]", params=params, obj=None,
+            get_closest_marker=lambda name: marked == name or None, callspec=SimpleNamespace(params=params),
+        )  # fmt: skip
+
+
+ITEMS = [
+    *cases("twins.py::test_easy", seed=[*range(60)]),
+    *cases("laws.py::test_law", policy=[f"policy{i}" for i in range(30)], law=["a", "b", "c"], seed=[0, 1]),
+    *cases("queues.py::test_reclaim", several=[False, True], seed=[*range(10)]),
+    *cases("refused.py::test_words", words=[f"word{i}" for i in range(50)]),
+    *cases("slow.py::test_by_hand", "long", seed=[0, 1]),
+]
+
+
+def run_by(tries: str) -> set[str]:
+    return {item.nodeid for item, taken in zip(ITEMS, chosen(tries, ITEMS), strict=True) if taken}
+
+
+def test_what_is_in_neither_part_differs_by_its_seed_alone_from_what_is() -> None:
+    some, rest = run_by("some"), run_by("rest")
+    assert not some & rest
+    tried = {str({**item.params, "seed": ""}) for item in ITEMS if item.nodeid in some | rest}
+    assert all(str({**item.params, "seed": ""}) in tried for item in ITEMS if "seed" in item.params)
+    left = [item for item in ITEMS if item.nodeid not in some | rest]
+    assert {item.nodeid.partition("::")[0] for item in left} == {"twins.py", "queues.py"}
+    assert 20 < len(left) <= 40
+
+
+def test_a_long_test_is_no_quick_one() -> None:
+    assert not [name for name in run_by("some") if name.startswith("slow")]
+    assert len([name for name in run_by("rest") if name.startswith("slow")]) == 2
