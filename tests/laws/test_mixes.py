@@ -315,7 +315,7 @@ def test_a_reservation_that_would_delay_another_is_caught(
         test_who_shares_delays_nobody_with_a_reservation("min-fragmentation")
         test_no_reservation_ever_moves_back("everything")
 
-    monkeypatch.setattr(Plan, "_chosen_in_kernel", lambda plan, jobs: False)
+    monkeypatch.setattr(Plan, "chosen_in_kernel", lambda plan, jobs: False)
     monkeypatch.setattr(what, name, bug)
     with pytest.raises(AssertionError):
         promises()

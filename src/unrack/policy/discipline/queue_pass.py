@@ -102,8 +102,10 @@ class Passes(Reserved):
         else:  # what was decided so far is done: on with the job that asked for a choice then
             far[walk.STAGE], far[walk.COUNT], far[walk.ROWS], far[walk.CLAIMS] = walk.LOOK, 0, 0, 0
         line: DeviceLine | None = None
-        if self._in_line(view, order) and (made := choices(now, False)).alone.rule >= 0:
+        if self._in_line(view, order):
+            made = choices(now, False)
             line = self._rested(made)
+        if made is not None and line is not None:
             for job in order[(self.columns.kind[order] < 0) & (self.columns.wants[order] >= CHOICE)].tolist():
                 self.kind_of(job, made)
         elif self.lends and self.only_lent:
@@ -165,7 +167,9 @@ class Passes(Reserved):
         return self.asked > FEW_ASKED and not apart and self.chosen_in_kernel(order)
 
     def _rested(self, made: Choices) -> DeviceLine | None:
-        """The devices over time, which are taken over once they are asked about."""
+        """The devices over time, which are taken over once they are asked about; ``None``: no kernel knows the rule."""
+        if made.alone.rule < 0 or not made.placement.timeless:
+            return None
         if self.line is None:
             return made.timeline
         self.line.rest()

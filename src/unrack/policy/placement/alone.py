@@ -23,7 +23,8 @@ from unrack.policy.discipline.skyline.plan_round import planned
 from unrack.policy.discipline.walk import ASKING, CLAIMS, JUDGED, LOOK, LOOKED_AT, MOVES, PLACED, ROWS, STAGE
 from unrack.policy.lending.answers import answer, choose
 from unrack.policy.pools.place_kernel import PoolAnswer
-from unrack.policy.pools.plan_kernel import Chooser, answer_devices, choose_devices, settle_last, settle_pass
+from unrack.policy.pools.plan_kernel import answer_devices, choose_devices, settle_last, settle_pass
+from unrack.policy.pools.take_kernel import Chooser
 from unrack.policy.tiers.cluster_kernel import pass_over as pass_servers
 
 

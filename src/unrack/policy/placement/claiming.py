@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -269,6 +269,22 @@ def claims_anywhere(view: View, job: int, whole: bool = False) -> Ints | None:
         fixed = [own for own in found if own is not None]
         return summed(np.concatenate(fixed)) if len(fixed) == len(found) else None
     return seen.anywhere(job, int(view.asks[ALL_TASKS, job]), nodes_of_its_own(view, job) if whole else 0)
+
+
+class Known(NamedTuple):
+    """What a job claims, int64[claims, 2], and whether that is free."""
+
+    claims: Ints
+    free: bool
+
+
+def claims_whatever(view: View, job: int) -> Known | None:
+    """What a job with devices claims, whichever they are, wherever it runs; ``None``: that matters, or it has none."""
+    seen = view.columns.claimed
+    if seen is None or seen.places.windows or not asks_devices(view, job):
+        return None
+    claims = claims_anywhere(view, job)
+    return None if claims is None else Known(claims, bool((claims[:, AMOUNT] <= seen.free[claims[:, PLACE]]).all()))
 
 
 def nodes_of_its_own(view: View, job: int) -> int:

@@ -26,7 +26,7 @@ from unrack.policy.placement.claiming import (
     Taking,
     asks_devices,
     claiming,
-    claims_anywhere,
+    claims_whatever,
     found_together,
     kind_together,
     ways,
@@ -50,7 +50,6 @@ from unrack.policy.pools.pool_placement import BY_LOAD, NAMES, RULES, PoolNotes
 from unrack.policy.pools.pool_policy import Lookahead, Pooled, Urgency
 from unrack.policy.tiers.cluster_kernel import Clusters, server_asks
 from unrack.reasons import Code, Reason
-from unrack.resources.places import AMOUNT, PLACE
 from unrack.sealed import sealed, shown
 from unrack.units import NEVER_US
 from unrack.view import View
@@ -146,8 +145,7 @@ class Mixed:
         terms, aware = memory.chosen_by(view, notes.memory) if isinstance(memory, LentMemory) else (None, None)
         fit = FITS.get(memory.place, 0) if isinstance(memory, LentMemory | LocalMemory) else 0
         servers = (notes.memory, server_asks(view)) if isinstance(notes.memory, Clusters) else ()
-        rule = RULES.get(self._of_devices, -1) if self.pools is None and self.timeless else -1
-        return Alone(terms, aware, notes.pools.answer, rule, fit, servers)
+        return Alone(terms, aware, notes.pools.answer, RULES.get(self.pools or self._of_devices, -1), fit, servers)
 
     def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
@@ -301,12 +299,9 @@ class Mixed:
 
     def _find(self, view: View, notes: MixedNotes, job: int, now: int, chosen: Lease | None = None) -> Lease | None:
         """A lease; on the nodes of ``chosen`` alone, with as many tasks on each, if there is one."""
-        seen, anywhere = view.columns.claimed, None if view.cluster.places.windows else claims_anywhere(view, job)
-        if seen is not None and anywhere is not None:  # no choice has to look at what it claims
-            if (anywhere[:, AMOUNT] > seen.free[anywhere[:, PLACE]]).any():
-                return None
-            lease = self._within(view, notes, job, now, chosen, None)
-            return None if lease is None else lease._replace(claims=anywhere)
+        if (known := claims_whatever(view, job)) is not None:
+            lease = self._within(view, notes, job, now, chosen, None) if known.free else None
+            return None if lease is None else lease._replace(claims=known.claims)
         found = (self._within(view, notes, job, now, chosen, claims) for claims in ways(view, job))
         return next((lease for lease in found if lease is not None), None)
 

@@ -25,6 +25,7 @@ from unrack.ledger.devices.line_kernel import (
 )
 from unrack.ledger.devices.playing import BEGAN, EXPECTED_US, START_US
 from unrack.ledger.devices.sharing import ROOM, TAKEN
+from unrack.policy.discipline import walk
 from unrack.policy.discipline.head_search import take_then
 from unrack.policy.discipline.heads_kernel import lacking
 from unrack.policy.discipline.skyline.columns import (
@@ -49,30 +50,6 @@ from unrack.policy.discipline.skyline.columns import LEASES as ROWS_SHORT
 from unrack.policy.discipline.skyline.levels import short_of
 from unrack.policy.discipline.skyline.starting import leaves_open, lendable
 from unrack.policy.discipline.skyline.steps import RowSpan, Slots, asked_by, claims_fit, usable
-from unrack.policy.discipline.walk import (
-    ANSWER,
-    ASKING,
-    CLAIMS_FOUND,
-    COUNT,
-    FOUND,
-    HEADS,
-    HELD_US,
-    JUDGING,
-    LOOK,
-    LOOKED_AT,
-    MOVES,
-    OPENS,
-    PLACED,
-    REFUSED,
-    SEEK,
-    SHADOW,
-    SOUGHT,
-    TIME,
-)
-from unrack.policy.discipline.walk import CLAIMS as CLAIMS_USED
-from unrack.policy.discipline.walk import ROOM as ROOM_OF
-from unrack.policy.discipline.walk import ROWS as ROWS_USED
-from unrack.policy.discipline.walk import STAGE as WALK_STAGE
 from unrack.policy.lending.answers import Moment
 from unrack.policy.placement.node_kernel import gang_of
 from unrack.policy.pools.take_kernel import (
@@ -155,7 +132,7 @@ def settle_pass(line: Any, sky: Any) -> None:
     mark = line.reserved.mark
     if mark[ASKED] < 0:
         return
-    for s in range(sky.walk[COUNT]):
+    for s in range(sky.walk[walk.COUNT]):
         if sky.started[JOB, s] == mark[ASKED]:
             reserve(line, mark[TRIED], -1)
             line.reserved.made[mark[ASKED]] = mark[TRIED]
@@ -165,33 +142,33 @@ def settle_pass(line: Any, sky: Any) -> None:
 @inlined
 def place_now(now: int, running: int, backfill: int, whole: bool, how: Chooser, sky: Any) -> int:
     """Of a pass: a place for the job that it asks about; as of :func:`answer_devices`."""
-    line, walk, job = how.line, sky.walk, sky.walk[ASKING]
+    line, far, job = how.line, sky.walk, sky.walk[walk.ASKING]
     mark, us, nodes = line.reserved.mark, max(1, gang_of(sky.asks, job).us), sky.installed.shape[2]
-    at, claim, fixed = walk[ROWS_USED], walk[CLAIMS_USED], sky.fixed_at[1, job] - sky.fixed_at[0, job]
+    at, claim, fixed = far[walk.ROWS], far[walk.CLAIMS], sky.fixed_at[1, job] - sky.fixed_at[0, job]
     mark[ASKED] = -1
     if at + nodes + most_loans(job, sky) > sky.out.shape[0]:
-        return lacking(sky, LOOK, STARTS)
+        return lacking(sky, walk.LOOK, STARTS)
     if claim + fixed + most_loans(job, sky) > sky.new_claims.shape[0]:
-        return lacking(sky, LOOK, CLAIMED)
+        return lacking(sky, walk.LOOK, CLAIMED)
     room = room_at(job, whole, Moment(sky.now, sky.left, 0, 0, np.empty(0, np.int64)), sky)
     taken, used = nothing_taken(job, sky), line.booked.used.copy()
     loans, verdict = take_tasks(job, now, now + us, running, how, room, taken, used, sky), ROOM
     if loans == NO_ROOM:
-        walk[WALK_STAGE] = LOOK
+        far[walk.STAGE] = walk.LOOK
         return NO_ROOM
     if loans >= 0:
         mark[TRIED] = book(job, now, us, line, used)
         verdict = would_end(line, mark[TRIED])
         if verdict == ROOM:
-            return lacking(sky, LOOK, SHARERS)
+            return lacking(sky, walk.LOOK, SHARERS)
     if loans < 0 or verdict != TAKEN:
-        if backfill > 0 or walk[HEADS] == 0:
-            sky.refused[sky.kind[job]] = REFUSED
+        if backfill > 0 or far[walk.HEADS] == 0:
+            sky.refused[sky.kind[job]] = walk.REFUSED
         return 0
     mark[ASKED] = job
     rows, claims = write_taken(job, whole, taken, loans, how, sky, sky.out, at, sky.new_claims, claim)
-    walk[FOUND], walk[CLAIMS_FOUND], walk[MOVES], walk[OPENS] = at + rows, claim + claims, 0, 1
-    walk[HELD_US] = line.here_play.done[BEGAN, mark[TRIED]] - now
+    far[walk.FOUND], far[walk.CLAIMS_FOUND], far[walk.MOVES], far[walk.OPENS] = at + rows, claim + claims, 0, 1
+    far[walk.HELD_US] = line.here_play.done[BEGAN, mark[TRIED]] - now
     return 0
 
 
@@ -201,26 +178,26 @@ def answer_devices(now: int, running: int, backfill: int, whole: bool, how: Choo
 
     0; below that: there is too little room.
     """
-    walk, mark, job, stage = sky.walk, how.line.reserved.mark, sky.walk[ASKING], sky.walk[WALK_STAGE]
-    again, none = LOOK if stage == PLACED else SEEK, np.empty(0, np.int64)
+    far, mark, job, stage = sky.walk, how.line.reserved.mark, sky.walk[walk.ASKING], sky.walk[walk.STAGE]
+    again, none = walk.LOOK if stage == walk.PLACED else walk.SEEK, np.empty(0, np.int64)
     if mark[ASKED] == NOT_BEGUN:
         return lacking(sky, again, BOOKED)
-    if mark[ASKED] != walk[LOOKED_AT]:
+    if mark[ASKED] != far[walk.LOOKED_AT]:
         settle_pass(how.line, sky)
-    if stage == PLACED:
+    if stage == walk.PLACED:
         return int(place_now(now, running, backfill, whole, how, sky))
-    h, time = walk[JUDGING], walk[TIME] if stage == SOUGHT else sky.heads[walk[JUDGING], SHADOW]
-    walk[ANSWER] = 1
-    if time < 0 or (stage != SOUGHT and now + walk[HELD_US] <= time):
+    h, time = far[walk.JUDGING], far[walk.TIME] if stage == walk.SOUGHT else sky.heads[far[walk.JUDGING], walk.SHADOW]
+    far[walk.ANSWER] = 1
+    if time < 0 or (stage != walk.SOUGHT and now + far[walk.HELD_US] <= time):
         return 0
     head, total = asked_by(job, sky)[0], usable(job, time, sky)
     slots, fits = Slots(sky.slot, sky.place_of, sky.free_places, 0), True
     wanted = RowSpan(sky.out, 0, 0, sky.fixed, sky.fixed_at[0, job], sky.fixed_at[1, job])
-    beside = RowSpan(sky.out, walk[ROWS_USED], walk[FOUND], sky.new_claims, walk[CLAIMS_USED], walk[CLAIMS_FOUND])
-    holds = stage != SOUGHT and mark[ASKED] == walk[LOOKED_AT]
-    if stage != SOUGHT:
+    beside = RowSpan(sky.out, far[walk.ROWS], far[walk.FOUND], sky.new_claims, far[walk.CLAIMS], far[walk.CLAIMS_FOUND])
+    holds = stage != walk.SOUGHT and mark[ASKED] == far[walk.LOOKED_AT]
+    if stage != walk.SOUGHT:
         take_then(head, total, whole, False, h, beside, 0, -1, sky)
-        fits = sky.heads[h, ROOM_OF] >= head.tasks and claims_fit(sky.left, 1 + h, slots, wanted)
+        fits = sky.heads[h, walk.ROOM] >= head.tasks and claims_fit(sky.left, 1 + h, slots, wanted)
     if holds:
         reserve(how.line, mark[TRIED], -1)
     found = NOWHERE
@@ -229,11 +206,11 @@ def answer_devices(now: int, running: int, backfill: int, whole: bool, how: Choo
         room = room_at(job, whole, Moment(sky.then[h], sky.left, 1 + h, 0, none), sky)
         found = take_tasks(job, time, time + 1, running, how, room, taken, used, sky)
     if holds:
-        give_up(how.line, walk[LOOKED_AT])
-    if stage != SOUGHT and found < 0:
+        give_up(how.line, far[walk.LOOKED_AT])
+    if stage != walk.SOUGHT and found < 0:
         take_then(head, total, whole, False, h, beside, 0, 1, sky)
     if found == NO_ROOM:
-        walk[WALK_STAGE] = again
+        far[walk.STAGE] = again
         return NO_ROOM
-    walk[ANSWER] = 1 if found >= 0 else 0
+    far[walk.ANSWER] = 1 if found >= 0 else 0
     return 0

@@ -82,8 +82,8 @@ def start_planned(w: World, sky: Any, terms: PlanTerms) -> bool:
     for s in range(count):
         start_job(w, sky, terms, s)
     at[PLANNED] = -1
-    if at[QUEUE_START] != at[QUEUE_END] and (at[RUNNING_COUNT] == 0 or ledger.running[ENDS_US, 0] > at[NOW]):
-        at[WAKE] = due_after(sky.start, ledger.queue[at[QUEUE_START] : at[QUEUE_END]], at[NOW])
+    overdue = at[RUNNING_COUNT] > 0 and ledger.running[ENDS_US, 0] <= at[NOW]
+    at[WAKE] = due_after(sky.start, ledger.queue[at[QUEUE_START] : at[QUEUE_END]], at[NOW], overdue)
     return True
 
 

@@ -319,13 +319,8 @@ class Reserved:
         self.columns.start[jobs] = -1
 
     def due_us(self, view: View, now: int) -> int | None:
-        """When the next reservation falls due after ``now``, µs; ``None`` while a job is overdue: then ends show it.
-
-        One that fell due now, and waits for a job that was to end now and did not, is made again once that is overdue.
-        """
-        if view.first_end_us <= now:
-            return now + 1 if (self.columns.start[view.queue] == now).any() else None
-        due = first_due(self.columns.start, view.queue, now)
+        """When the next reservation falls due after ``now``, µs, as of :func:`starting.due_after`; ``None``: never."""
+        due = first_due(self.columns.start, view.queue, now, view.first_end_us <= now)
         return None if due == NEVER_US else due
 
     def make_room(self, view: View) -> None:

@@ -233,16 +233,21 @@ def leaves_open(jobs: int, length: int, loans: Ints, sky: Any) -> bool:
 
 
 @inlined
-def due_after(start: Ints, jobs: Ints, now: int) -> int:
-    """The first reserved start of these jobs after ``now``; a time after everything: there is none."""
+def due_after(start: Ints, jobs: Ints, now: int, overdue: bool) -> int:
+    """The first reserved start of these jobs after ``now``; NEVER_US: there is none, or a job is overdue: ends show it.
+
+    One that fell due now, and waits for a job that was to end now and did not, is made again once that is overdue.
+    """
     due = NEVER_US
     for job in jobs:
-        if now < start[job] < due:
+        if overdue and start[job] == now:
+            due = now + 1
+        elif not overdue and now < start[job] < due:
             due = start[job]
     return due
 
 
 @compiled
-def first_due(start: Ints, jobs: Ints, now: int) -> int:
+def first_due(start: Ints, jobs: Ints, now: int, overdue: bool) -> int:
     """As :func:`due_after`."""
-    return due_after(start, jobs, now)
+    return due_after(start, jobs, now, overdue)
