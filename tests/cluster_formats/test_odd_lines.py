@@ -72,3 +72,8 @@ def test_a_reservation_that_ends_before_it_begins_is_told() -> None:
     told = "Reservations that end before they begin are left out: r."
     assert told in notes_of(NODES, RESERVATION.format("2026-01-02T00:00:00"))
     assert told not in notes_of(NODES, RESERVATION.format("2026-01-04T00:00:00"))
+
+
+def test_lines_that_slurm_takes_are_taken() -> None:
+    odd = 'DebugFlags+=Backfill\nSlurmctldHost = head(10.0.0.1)\nProlog="/etc/slurm/pro log.sh" # one\n\tmailprog=/bin/x\n'
+    assert notes_of(NODES + odd).splitlines() == notes_of(NODES).splitlines()

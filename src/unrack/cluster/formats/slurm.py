@@ -19,7 +19,7 @@ from unrack.slurm_text.scheduler import enforces_limits, scheduler_from
 from unrack.slurm_text.tres import Tres, gres, licences, tres
 from unrack.slurm_text.values import Record, records
 
-_PAIR = re.compile(r"""([A-Za-z]\w*)\s*=\s*("[^"]*"|[^\s"]*)""")
+_PAIR = re.compile(r"""([A-Za-z][\w.]*)\s*[-+*/]?=\s*("[^"]*"|[^\s"]*)""")
 _INCLUDE = re.compile(r"\s*include\s+(\S+)\s*", re.IGNORECASE)
 _DEEPEST = 10
 _PLACING = frozenset({"CR_ONE_TASK_PER_CORE", "CR_PACK_NODES", "CR_LLN"})
