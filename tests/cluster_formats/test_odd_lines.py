@@ -75,5 +75,5 @@ def test_a_reservation_that_ends_before_it_begins_is_told() -> None:
 
 
 def test_lines_that_slurm_takes_are_taken() -> None:
-    odd = 'DebugFlags+=Backfill\nSlurmctldHost = head(10.0.0.1)\nProlog="/etc/slurm/pro log.sh" # one\n\tmailprog=/bin/x\n'
+    odd = 'DebugFlags+=Backfill\nSlurmctldHost = head(10.0.0.1)\nProlog="/etc/pro log.sh" # one\n\tmailprog=/bin/x\n'
     assert notes_of(NODES + odd).splitlines() == notes_of(NODES).splitlines()
