@@ -10,6 +10,8 @@ from pathlib import Path
 
 # What is started by tests need not read a thousand modules as text each time, wherever that is a machine's usual way.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Workers of tests are told the width of a terminal that they have not.
+os.environ.pop("COLUMNS", None)
 # Half of the time of the suite is compiling. Kernels that are not optimised are slow: nothing else is to find them.
 os.environ.setdefault("NUMBA_OPT", "0")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "kernels"))

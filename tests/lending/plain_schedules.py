@@ -211,7 +211,8 @@ class Conservative:
                     again = True
         world.promised = {job: start for job, (start, _) in self.kept.items()}
         on_time = all(held.end > now for held in world.running.values())
-        world.wake = min((start for start in world.promised.values() if start > now and on_time), default=NEVER)
+        again_at = {start if on_time else now + 1 for start in world.promised.values() if (start > now) == on_time}
+        world.wake = min(again_at, default=NEVER)  # what waits for one that was to end now is looked at once more
 
     def may_start(self, world: World, job: int, now: int) -> bool:
         """Whether exactly its place is free, its nodes may compute, and no lender is to start another job first."""

@@ -173,8 +173,8 @@ def show(directory: Path, elsewhere: str, bootstrap: float | None = None) -> Non
     labels = swept_labels(swept, study.table)
     found, left_out = drawn([*places, *(escape(labels[key]) for key in swept), "policy"], metrics, table, width)
     found.title = escape(str(study.table.get("question") or study.table.get("name") or ""))
+    Console(width=width).print(found)
     console = Console(width=width, highlight=False, markup=False, emoji=False)
-    console.print(found)
     sign = "bold" if terminal else "*"
     words = "; ".join(dict.fromkeys(setting.intervals for setting in settings if setting.intervals))
     sure = ", its difference to the others is more than noise; ≈: not told apart from the best"

@@ -271,20 +271,20 @@ def claims_anywhere(view: View, job: int, whole: bool = False) -> Ints | None:
     return seen.anywhere(job, int(view.asks[ALL_TASKS, job]), nodes_of_its_own(view, job) if whole else 0)
 
 
-class Known(NamedTuple):
+class FixedClaims(NamedTuple):
     """What a job claims, int64[claims, 2], and whether that is free."""
 
     claims: Ints
     free: bool
 
 
-def claims_whatever(view: View, job: int) -> Known | None:
+def claims_whatever(view: View, job: int) -> FixedClaims | None:
     """What a job with devices claims, whichever they are, wherever it runs; ``None``: that matters, or it has none."""
     seen = view.columns.claimed
     if seen is None or seen.places.windows or not asks_devices(view, job):
         return None
     claims = claims_anywhere(view, job)
-    return None if claims is None else Known(claims, bool((claims[:, AMOUNT] <= seen.free[claims[:, PLACE]]).all()))
+    return None if claims is None else FixedClaims(claims, bool((claims[:, AMOUNT] <= seen.free[claims[:, PLACE]]).all()))
 
 
 def nodes_of_its_own(view: View, job: int) -> int:
