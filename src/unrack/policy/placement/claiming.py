@@ -283,8 +283,9 @@ def claims_whatever(view: View, job: int) -> FixedClaims | None:
     seen = view.columns.claimed
     if seen is None or seen.places.windows or not asks_devices(view, job):
         return None
-    claims = claims_anywhere(view, job)
-    return None if claims is None else FixedClaims(claims, bool((claims[:, AMOUNT] <= seen.free[claims[:, PLACE]]).all()))
+    if (claims := claims_anywhere(view, job)) is None:
+        return None
+    return FixedClaims(claims, bool((claims[:, AMOUNT] <= seen.free[claims[:, PLACE]]).all()))
 
 
 def nodes_of_its_own(view: View, job: int) -> int:
