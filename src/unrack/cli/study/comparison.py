@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from unrack.cli.options import width_or
+from unrack.cli.options import print_lines, width_or
 from unrack.facts import counted
 
 if TYPE_CHECKING:
@@ -174,18 +174,18 @@ def show(directory: Path, elsewhere: str, bootstrap: float | None = None) -> Non
     found, left_out = drawn([*places, *(escape(labels[key]) for key in swept), "policy"], metrics, table, width)
     found.title = escape(str(study.table.get("question") or study.table.get("name") or ""))
     Console(width=width).print(found)
-    console = Console(width=width, highlight=False, markup=False, emoji=False)
     sign = "bold" if terminal else "*"
     words = "; ".join(dict.fromkeys(setting.intervals for setting in settings if setting.intervals))
     sure = ", its difference to the others is more than noise; ≈: not told apart from the best"
     sure = sure if words else " for these jobs (one seed)"
-    console.print(f"{sign}: best{sure}" + ("; rows that served less are not compared" if unserved else ""))
+    below = [f"{sign}: best{sure}" + ("; rows that served less are not compared" if unserved else "")]
     if bootstrap is not None:
-        console.print(f"±: {words}, the same draws for every policy")
-        console.print(f"what is no average over jobs has no interval: there {sign} is best for these jobs")
+        below.append(f"±: {words}, the same draws for every policy")
+        below.append(f"what is no average over jobs has no interval: there {sign} is best for these jobs")
     elif words:
-        console.print(f"±: half the {words}")
+        below.append(f"±: half the {words}")
     else:
-        console.print("no intervals with one seed; --bootstrap auto makes them by a block bootstrap over time")
+        below.append("no intervals with one seed; --bootstrap auto makes them by a block bootstrap over time")
     if left_out:
-        console.print(f"{counted(len(left_out), 'column')} more in {elsewhere}: {', '.join(left_out)}")
+        below.append(f"{counted(len(left_out), 'column')} more in {elsewhere}: {', '.join(left_out)}")
+    print_lines(below)

@@ -34,12 +34,12 @@ CONFIGURATION = re.compile(
 
 _OF_OTHERS = frozenset({"nodename", "partitionname", "downnodes", "nodeset"})
 """Keys of lines that are not about the whole system."""
-_OF_NODES = (
-    "cpus boards socketsperboard sockets corespersocket threadspercore cpuspeclist corespeccount realmemory "
-    "memspeclimit gres feature"
-)
+_OF_NODES = frozenset({
+    "cpus", "boards", "socketsperboard", "sockets", "corespersocket", "threadspercore", "cpuspeclist", "corespeccount",
+    "realmemory", "memspeclimit", "gres", "feature",
+})  # fmt: skip
 """Keys of nodes that are taken over."""
-_QUIET = "nodename state reason weight nodehostname nodeaddr bcastaddr port"
+_QUIET = frozenset({"nodename", "state", "reason", "weight", "nodehostname", "nodeaddr", "bcastaddr", "port"})
 """Other keys of nodes that need no word here."""
 _ALSO = {"feature": "features", "cpus": "procs"}
 """Keys of nodes → what they may be called, too."""
@@ -111,7 +111,7 @@ def _lines(path: Path, text: str, where: str, notes: list[str], depth: int) -> I
             for key, other in _ALSO.items():
                 if other in found:
                     found.setdefault(key, found.pop(other))
-            if not _OF_OTHERS & found.keys() and (odd := {*_OF_NODES.split(), "nodes"} & found.keys()):
+            if not _OF_OTHERS & found.keys() and (odd := {*_OF_NODES, "nodes"} & found.keys()):
                 raise ClusterError(f"{at}, {min(odd)}", next(iter(found)), "NodeName, PartitionName or NodeSet first")
             yield _Line(at, found)
         joined = ""
@@ -167,7 +167,7 @@ def _site(lines: list[_Line], settings: Mapping[str, str], nodes: Mapping[str, D
     lost, lost_of = Lost(), Lost()
     for line in lines:
         for key, value in line.fields.items() if "nodename" in line.fields else ():
-            if key not in f"{_OF_NODES} {_QUIET}".split() and not says_nothing(value):
+            if key not in _OF_NODES | _QUIET and not says_nothing(value):
                 lose(lost, f"{spelled(key)} of nodes is not taken over", line.fields["nodename"], value)
     partitions, members = dict[str, Keys](), dict[str, list[str]]()
     usual: dict[str, str] = {}

@@ -105,13 +105,11 @@ class Passes(Reserved):
         if self._in_line(view, order):
             made = choices(now, False)
             line = self._rested(made)
-        if made is not None and line is not None:
-            for job in order[(self.columns.kind[order] < 0) & (self.columns.wants[order] >= CHOICE)].tolist():
-                self.kind_of(job, made)
-        elif self.lends and self.only_lent:
-            made = choices(now, False)
-            kernel = made.alone.pass_over
-            for job in order[(self.columns.kind[order] < 0) & (self.columns.wants[order] == LENT)].tolist():
+        if line is not None or (self.lends and self.only_lent):
+            made = made or choices(now, False)
+            kernel, wants = made.alone.pass_over, self.columns.wants[order]
+            there = wants >= CHOICE if line is not None else wants == LENT
+            for job in order[(self.columns.kind[order] < 0) & there].tolist():
                 self.kind_of(job, made)
         elif view.columns.devices is not None and not self.lends:
             made = self.choices(view, now, choices)

@@ -145,7 +145,8 @@ class Mixed:
         terms, aware = memory.chosen_by(view, notes.memory) if isinstance(memory, LentMemory) else (None, None)
         fit = FITS.get(memory.place, 0) if isinstance(memory, LentMemory | LocalMemory) else 0
         servers = (notes.memory, server_asks(view)) if isinstance(notes.memory, Clusters) else ()
-        return Alone(terms, aware, notes.pools.answer, RULES.get(self.pools or self._of_devices, -1), fit, servers)
+        rule = -1 if self.pools else RULES.get(self._of_devices, -1)
+        return Alone(terms, aware, notes.pools.answer, rule, fit, servers)
 
     def kind(self, view: View, notes: MixedNotes, job: int) -> object:
         """Its shape; beside it, where deadlines count, its own and its run time."""
@@ -252,10 +253,8 @@ class Mixed:
 
     def _by_pools(self, view: View, job: int) -> bool:
         """Whether the rule for pools chooses nodes, too; first fit is first fit for each task."""
-        if self.place in FITS and not asks_devices(view, job):
-            return False
         alone = self.pools is not None and view.asks[TASKS, job] == 1
-        return self.place not in FITS or self.place == "first-fit" or alone
+        return self.place not in FITS or (asks_devices(view, job) and (self.place == "first-fit" or bool(alone)))
 
     def _by_gpus(self, view: View, notes: MixedNotes, job: int) -> bool:
         if self.place not in FITS and asks_devices(view, job):

@@ -21,10 +21,8 @@ from unrack.ledger.devices.line_kernel import (
     TRIED,
     give_up,
     reserve,
-    would_end,
 )
 from unrack.ledger.devices.playing import BEGAN, EXPECTED_US, START_US
-from unrack.ledger.devices.sharing import ROOM, TAKEN
 from unrack.policy.discipline import walk
 from unrack.policy.discipline.head_search import take_then
 from unrack.policy.discipline.heads_kernel import lacking
@@ -40,7 +38,6 @@ from unrack.policy.discipline.skyline.columns import (
     NO_ROOM,
     ROWS,
     ROWS_CHOSEN,
-    SHARERS,
     STAGE,
     START,
     STARTS,
@@ -55,7 +52,7 @@ from unrack.policy.placement.node_kernel import gang_of
 from unrack.policy.pools.take_kernel import (
     NOWHERE,
     Chooser,
-    book,
+    book_tasks,
     most_loans,
     nothing_taken,
     room_at,
@@ -106,16 +103,10 @@ def choose_devices(order: Ints, now: int, running: int, whole: bool, how: Choose
         free[CPU, node], free[MEM, node] = low[0, CPU, node], low[0, MEM, node]
     limit = lendable(order.shape[0], us, sky) if sky.may_lend.shape[0] > 0 else np.empty(0, np.int64)
     room = room_at(job, whole, Moment(free, low, 0, sky.total.shape[2], limit), sky)
-    taken, used = nothing_taken(job, sky), line.booked.used.copy()
-    loans = take_tasks(job, start_us, start_us + us, running, how, room, taken, used, sky)
+    taken = nothing_taken(job, line, sky)
+    loans, lease = book_tasks(job, start_us, running, how, room, taken, sky)
     if loans < 0:
         return NO_ROOM if loans == NO_ROOM else 0
-    lease = book(job, start_us, us, line, used)
-    verdict = would_end(line, lease)
-    if verdict == ROOM:
-        return short_of(cursor, SHARERS)
-    if verdict != TAKEN:
-        return 0
     length = line.here_play.done[BEGAN, lease] - start_us
     if loans > 0 and length > us and not leaves_open(order.shape[0], length, taken.loans[:loans], sky):
         return 0
@@ -143,7 +134,7 @@ def settle_pass(line: Any, sky: Any) -> None:
 def place_now(now: int, running: int, backfill: int, whole: bool, how: Chooser, sky: Any) -> int:
     """Of a pass: a place for the job that it asks about; as of :func:`answer_devices`."""
     line, far, job = how.line, sky.walk, sky.walk[walk.ASKING]
-    mark, us, nodes = line.reserved.mark, max(1, gang_of(sky.asks, job).us), sky.installed.shape[2]
+    mark, nodes = line.reserved.mark, sky.installed.shape[2]
     at, claim, fixed = far[walk.ROWS], far[walk.CLAIMS], sky.fixed_at[1, job] - sky.fixed_at[0, job]
     mark[ASKED] = -1
     if at + nodes + most_loans(job, sky) > sky.out.shape[0]:
@@ -151,17 +142,12 @@ def place_now(now: int, running: int, backfill: int, whole: bool, how: Chooser, 
     if claim + fixed + most_loans(job, sky) > sky.new_claims.shape[0]:
         return lacking(sky, walk.LOOK, CLAIMED)
     room = room_at(job, whole, Moment(sky.now, sky.left, 0, 0, np.empty(0, np.int64)), sky)
-    taken, used = nothing_taken(job, sky), line.booked.used.copy()
-    loans, verdict = take_tasks(job, now, now + us, running, how, room, taken, used, sky), ROOM
+    taken = nothing_taken(job, line, sky)
+    loans, mark[TRIED] = book_tasks(job, now, running, how, room, taken, sky)
     if loans == NO_ROOM:
         far[walk.STAGE] = walk.LOOK
         return NO_ROOM
-    if loans >= 0:
-        mark[TRIED] = book(job, now, us, line, used)
-        verdict = would_end(line, mark[TRIED])
-        if verdict == ROOM:
-            return lacking(sky, walk.LOOK, SHARERS)
-    if loans < 0 or verdict != TAKEN:
+    if loans < 0:
         if backfill > 0 or far[walk.HEADS] == 0:
             sky.refused[sky.kind[job]] = walk.REFUSED
         return 0
@@ -202,9 +188,9 @@ def answer_devices(now: int, running: int, backfill: int, whole: bool, how: Choo
         reserve(how.line, mark[TRIED], -1)
     found = NOWHERE
     if fits:
-        taken, used = nothing_taken(job, sky), how.line.booked.used.copy()
+        taken = nothing_taken(job, how.line, sky)
         room = room_at(job, whole, Moment(sky.then[h], sky.left, 1 + h, 0, none), sky)
-        found = take_tasks(job, time, time + 1, running, how, room, taken, used, sky)
+        found = take_tasks(job, time, time + 1, running, how, room, taken, sky)
     if holds:
         give_up(how.line, far[walk.LOOKED_AT])
     if stage != walk.SOUGHT and found < 0:

@@ -12,7 +12,7 @@ from unrack.kernels.ordering import order_of, zeros
 from unrack.ledger.columns import CPU, ENDS_US, MEM
 from unrack.ledger.devices.columns import COUNT, KIND, KIND_OF, NEXT, POOL, SHARE
 from unrack.ledger.devices.columns import FIRST as FIRST_OF_POOL
-from unrack.ledger.devices.line_kernel import HELD, has_room, least
+from unrack.ledger.devices.line_kernel import HELD, has_room, least, would_end
 from unrack.ledger.devices.playing import (
     DEVICES,
     EXPECTED_US,
@@ -173,14 +173,15 @@ class Taken(NamedTuple):
     tasks: Ints  # int64[nodes]
     mb: Ints  # int64[nodes]: of its own memory
     loans: Ints  # int64[room, 3]
+    used: Ints  # int64[3]: how much of the bookings is used, that of its tasks within
 
 
 @inlined
-def nothing_taken(job: int, sky: Any) -> Taken:
+def nothing_taken(job: int, line: Any, sky: Any) -> Taken:
     """Of a job that is to be placed, with room for its loans."""
     nodes = sky.installed.shape[2]
     room = most_loans(job, sky) if sky.may_lend.shape[0] > 0 else 0
-    return Taken(zeros(nodes), zeros(nodes), np.empty((room, 3), np.int64))
+    return Taken(zeros(nodes), zeros(nodes), np.empty((room, 3), np.int64), line.booked.used.copy())
 
 
 @inlined
@@ -208,12 +209,11 @@ def room_at(job: int, whole: bool, moment: Moment, sky: Any) -> PoolRoom:
 
 @inlined
 def take_tasks(
-    job: int, start_us: int, until_us: int, running: int, how: Chooser, room: PoolRoom, taken: Taken, used: Ints,
-    sky: Any,
+    job: int, start_us: int, until_us: int, running: int, how: Chooser, room: PoolRoom, taken: Taken, sky: Any
 ) -> int:  # fmt: skip
     """Take nodes, memory and devices for all tasks of a job from a time to another, µs: how many loans.
 
-    NOWHERE: it has no place; NO_ROOM: there is too little room. ``used``: of the bookings; what follows is written.
+    NOWHERE: it has no place; NO_ROOM: there is too little room.
     """
     line, answer, none = how.line, how.answer, np.empty(0, np.int64)
     tasks, cores, mb, us = gang_of(sky.asks, job)
@@ -253,7 +253,7 @@ def take_tasks(
         while r < end:
             here, here_mb = rows[r, TASKS], rows[r, LOCAL_MB]
             for node in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
-                held = take_for_each(line, job, how.rule, node, start_us, given, here, answer, used)
+                held = take_for_each(line, job, how.rule, node, start_us, given, here, answer, taken.used)
                 if held < 0:
                     return short_of(sky.cursor, SHARERS)
                 if held < here:
@@ -281,13 +281,21 @@ def take_tasks(
 
 
 @inlined
-def book(job: int, start_us: int, us: int, line: Any, used: Ints) -> int:
-    """Note the lease of a job that has taken devices, up to ``used``; its number."""
-    b, lease = line.booked, used[LEASES]
+def book_tasks(
+    job: int, start_us: int, running: int, how: Chooser, room: PoolRoom, taken: Taken, sky: Any
+) -> tuple[int, int]:  # fmt: skip
+    """As :func:`take_tasks`, for as long as the job asks; and the number of its lease, of which the end is noted."""
+    us, line, b, used = max(1, gang_of(sky.asks, job).us), how.line, how.line.booked, taken.used
+    loans, lease = take_tasks(job, start_us, start_us + us, running, how, room, taken, sky), b.used[LEASES]
+    if loans < 0:
+        return loans, -1
     b.lease[lease, JOB], b.lease[lease, START_US], b.lease[lease, EXPECTED_US] = job, start_us, us
     b.lease[lease, FIRST_SHARE], b.lease[lease, LAST_SHARE] = b.used[SHARES], used[SHARES]
     b.used[LEASES], b.used[SHARES], b.used[DEVICES] = lease + 1, used[SHARES], used[DEVICES]
-    return int(lease)
+    verdict = would_end(line, lease)
+    if verdict == ROOM:
+        return short_of(sky.cursor, SHARERS), -1
+    return (loans, lease) if verdict == TAKEN else (NOWHERE, -1)
 
 
 @inlined
