@@ -3,7 +3,8 @@
 *Conservative backfill* (Mu'alem and Feitelson 2001): every job gets a reservation when it arrives, the earliest that
 disturbs no other, and never a later one. When a job ends early, reservations move forward one by one, in order; an end
 at its booked time was planned for, and moves none. They do twice once a job did not start that was to, and finds
-reservations of those behind it in its way. O(waiting x steps of the plan) a round.
+reservations of those behind it in its way. One that waits for a job that was to end now is made again 1 µs later, if
+that has not ended. O(waiting x steps of the plan) a round.
 
 *Slurm-like*: a main loop, and backfill at intervals. The main loop runs at every event and starts jobs in order until
 one does not fit. Every ``interval`` seconds, backfill plans from scratch for the first ``depth`` jobs, in order, and
