@@ -98,11 +98,9 @@ class DeviceLine:
         ``held``: booked end (µs), job and shares of running jobs that hold some; ``trust``: whether jobs that are
         booked to end just now have ended.
         """
-        runs = sorted(held, key=lambda run: run[:2])
-        if self._booked.used[at.LEASES] > 2 * (len(runs) + self._held.mark[HELD]) + SPARE:
+        if self._booked.used[at.LEASES] > 2 * (len(self._runs) + self._held.mark[HELD]) + SPARE:
             self._booked.used[:], self._known = 0, {}
-        numbers = self.numbers_of([(job, now, 0, shares) for _, job, shares in runs]).tolist()
-        self._runs = [(end, job, number) for (end, job, _), number in zip(runs, numbers, strict=True)]
+        self._runs = sorted((end, job, self._number_of(job, shares)) for end, job, shares in held)
         self.more_room(0, 0, 0)
         self._as_now(now)
         self._held.mark[[HELD, RIGHT, TURNS]], self._held.mark[ASKED] = 0, -1
@@ -118,12 +116,11 @@ class DeviceLine:
         for name in (*HELD_BY_DEVICE, "counter"):
             column = getattr(source, name)
             getattr(own, name)[: len(column)] = column
-        jobs = np.array([job for _, job, _ in self._runs], np.int64)
+        count, runs = len(self._runs), np.array(self._runs, np.int64).reshape(-1, 3).T
         for name in BY_JOB:
             column = getattr(source, name)
-            getattr(own, name)[: len(column), jobs] = column[:, jobs]
-        count = len(self._runs)
-        play.running[:, :count] = np.array(self._runs, np.int64).reshape(-1, 3).T
+            getattr(own, name)[: len(column), runs[1]] = column[:, runs[1]]
+        play.running[:, :count] = runs
         play.leaving[:] = 0
         play.leaving[list(self._like.detaching)] = list(self._like.detaching.values())
         play.done[:] = -1
@@ -292,11 +289,12 @@ class DeviceLine:
 
     def more_room(self, leases: int, shares: int, devices: int) -> None:
         """Make room for more leases, shares and devices of these, for their reservations, and for one lease besides."""
-        b, needed = self._booked, self._booked.used + np.array([leases, shares, devices])
+        b, (number, share, device) = self._booked, self._booked.used.tolist()
+        number, share, device = number + leases, share + shares, device + devices
         runs, room = len(self._runs) + int(self._held.mark[HELD]) + leases + 1, self._plays[BASE].running.shape[1]
-        if (needed <= [len(b.lease), len(b.share), len(b.device)]).all() and runs <= room:
+        if number <= len(b.lease) and share <= len(b.share) and device <= len(b.device) and runs <= room:
             return
-        number, share, device = (needed + SPARE).tolist()
+        number, share, device = number + SPARE, share + SPARE, device + SPARE
         self._booked = Bookings._make([*map(grown_rows, b[:4], (number, share, share, device)), b.used])
         room, most = max(room, 2 * runs + SPARE), len(self._booked.lease)
         self._plays = [
