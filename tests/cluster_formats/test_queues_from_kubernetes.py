@@ -44,8 +44,8 @@ def test_queues_flavours_and_cohorts_of_kueue() -> None:
     ]  # fmt: skip
     assert site["preempt"] == {"by": "quota"}
     assert site["queues"] == [
-        {"name": "team-a", "also": ["a/main"], "cohort": "lab", "reclaim": "any", "within": "lower-priority",
-         "quotas": [
+        {"name": "team-a", "also": ["a/main"], "cohort": "lab", "in_order": True, "reclaim": "any",
+         "within": "lower-priority", "quotas": [
              {"flavour": "owned", "partitions": ["owned"], "nominal": {"cores": 2, "memory": 12288},
               "borrow": {"cores": 1}, "lend": {"cores": 1}},
              {"flavour": "spot", "partitions": ["a100&spot", "spot"], "nominal": {"cores": 4, "memory": 16384}},
@@ -59,7 +59,7 @@ def test_queues_flavours_and_cohorts_of_kueue() -> None:
     assert site["cohorts"] == [
         {"name": "lab", "quotas": [{"flavour": "spot", "nominal": {"cores": 3}}]}, {"name": "wing", "cohort": "lab"},
     ]  # fmt: skip
-    for words in ("StrictFIFO queue", "borrowWithinCohort", "whenCanBorrow", "whenCanPreempt", "example.com/licence",
+    for words in ("borrowWithinCohort", "whenCanBorrow", "whenCanPreempt", "example.com/licence",
                   "LocalQueues of a ClusterQueue that no file describes: gone (default/lost)",
                   "Queues without quotas admit nothing: alone", "does not bound it here: team-b (memory)",
                   "Queues that are for some namespaces, or for none, are open to all: team-a, team-b, alone",

@@ -39,6 +39,8 @@ class Graph:
         for job, waits in graph.waits.items():
             for other in dict.fromkeys(other for ways in waits for other, _, _ in ways):
                 self.followers.setdefault(other, []).append(job)
+        for job in np.flatnonzero(graph.behind >= 0).tolist():
+            self.followers.setdefault(int(graph.behind[job]), []).append(job)
         self.eligible_us = submit_us.copy()
         self.waiting: set[int] = set()  # those that have come and may not be queued yet
         self.due: dict[int, int] = {}  # of these, those that may be queued at a time that is known
@@ -105,8 +107,8 @@ class Graph:
 
     def _look(self, job: int, now: int) -> None:
         """Find out whether it is known when a job may be queued; one that never may waits no more."""
-        at = max(now, int(self.graph.begin_us[job]))
-        for ways in self.graph.waits.get(job, ()):
+        at, ahead = max(now, int(self.graph.begin_us[job])), self._ahead(job)
+        for ways in (*self.graph.waits.get(job, ()), *([((ahead, After.START, 0),)] if ahead >= 0 else ())):
             answers = [self.met(*way) for way in ways]
             met = [time for answer, time in answers if answer == MET]
             if not met:
@@ -120,6 +122,17 @@ class Graph:
             return
         self.due[job] = at
         self.kernel.push(at, RELEASE, job, 0)
+
+    def _ahead(self, job: int) -> int:
+        """Which job is to start first, of those before it in a queue that goes in order; -1: none."""
+        behind = self.graph.behind
+        ahead = first = int(behind[job])
+        while ahead >= 0 and self.fate[ahead] == Fate.FAILED and not self.since_us[0, ahead]:  # it will never start
+            ahead = int(behind[ahead])
+        if ahead != first:
+            behind[job] = ahead
+            self.followers.setdefault(ahead, []).append(job)
+        return ahead
 
     def met(self, other: int, kind: After, delay_us: int) -> tuple[int, int]:
         """Whether what is waited for has come, and from when on (µs)."""

@@ -61,7 +61,7 @@ class Binding:
                 self._on_whole_nodes(job, *sizes.pop())
             if by in ("qos", "quota") and said.qos[job] in self.qos and not where.why:
                 where = where._replace(qos=said.qos[job])
-            queue = self._queue(job)
+            queue = self.queue_of(job)
             if by == "quota" and queue is not None and not where.why:
                 where = where._replace(queue=queue.name)
             row = self._counts(job, where, queue)
@@ -117,7 +117,7 @@ class Binding:
         reservation = said.reservation[job]
         text = said.partition[job]
         names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-        queue = self._queue(job)
+        queue = self.queue_of(job)
         if queue is not None or said.queue[job]:
             if why := self._shut(job, queue):
                 return Where(why=why)
@@ -142,7 +142,7 @@ class Binding:
             return Where(why=fault)
         return Where(tuple(open_to), features, nodes, without, reservation) if open_to else Where(why=why)
 
-    def _queue(self, job: int) -> QueueFile | None:
+    def queue_of(self, job: int) -> QueueFile | None:
         """The queue of a job; a name without the account that it is of will do."""
         name, account = self.said.queue[job], self.said.account[job]
         found = self.queues.get(f"{account}/{name or 'default'}")
@@ -205,7 +205,7 @@ class Binding:
             return why
         if part.qos is not None and said.qos[job] not in part.qos:
             return f"{what} is not for quality of service {said.qos[job]!r}"
-        if (queue := self._queue(job)) is not None and (why := self._over_quota(job, queue, name)):
+        if (queue := self.queue_of(job)) is not None and (why := self._over_quota(job, queue, name)):
             return why
         return self._bounds(job, part, what)
 

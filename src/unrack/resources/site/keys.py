@@ -219,6 +219,8 @@ class QueueFile(CohortFile):
     also: Names = Field(default_factory=list)  # other names of it, such as ``"team-a/batch"``
     default: bool = False  # whether jobs that name no queue are its own
     open: bool = True  # False: jobs wait until it is open
+    # whether none of its jobs starts before one that came earlier; those that wait for jobs or times hold up none
+    in_order: bool = False
     # under ``by = "quota"``: which jobs it may preempt to have its nominal quota, of queues that borrow, and whether
     # its own of lower priority (of their quality of service)
     reclaim: Literal["never", "lower-priority", "any"] = "never"

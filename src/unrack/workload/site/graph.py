@@ -60,6 +60,7 @@ class JobGraph:
     begin_us: Ints  # int64[jobs]: before which they do not start; 0: any time
     waits: Mapping[int, Sequence[Ways]]  # job → what it waits for, all of it; of those that wait for others
     ends_well: Bools  # bool[jobs]: which end well when they end by themselves, as far as the trace says
+    behind: Ints  # int64[jobs]: which job each has to let start first, as their queue goes in order; -1: none
 
 
 def graph_of(jobs: JobTable) -> JobGraph | None:
@@ -67,7 +68,7 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
 
     An InputError if a dependency cannot be read, names a job that there is not, or jobs wait for each other.
     """
-    said = {name: jobs.extra[name] for name in ("dependency", "begin_s", "follows", "think_s", "job_name")
+    said = {name: jobs.extra[name] for name in ("dependency", "begin_s", "follows", "think_s", "job_name", "behind")
             if name in jobs.extra.columns}  # fmt: skip
     count, waits, first = len(jobs), dict[int, list[Ways]](), first_of(jobs)
     begin_us = np.zeros(count, np.int64)
@@ -94,13 +95,14 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
                 raise InputError(f"job {jobs.ids[job]}, follows", repr(name), "the id of one job, which several have")
             if name in number_of and (think := thinks[job]) is not None and think >= 0:
                 waits.setdefault(int(first[job]), []).append(((number_of[name], After.END, round(think * SECOND_US)),))
-    if not waits and not (begin_us > jobs.submit_us).any():
+    behind = said["behind"].to_numpy() if "behind" in said else np.full(count, -1)
+    if (behind < 0).all() and not waits and not (begin_us > jobs.submit_us).any():
         return None
     columns = {name: said[own] for name, own in (("dependency", "dependency"), ("preceding", "follows")) if own in said}
     if circle := first_circle(jobs.ids, {name: _bare(column) for name, column in columns.items()}):
         got = f"jobs that wait for each other: {' → '.join(circle[:8])}"
         raise InputError(f"job {circle[0]}, dependency", got, "jobs that do not wait for themselves")
-    return JobGraph(begin_us, waits, _ends_well(jobs))
+    return JobGraph(begin_us, waits, _ends_well(jobs), np.array(behind))
 
 
 def _bare(column: pl.Series) -> pl.Series:

@@ -101,6 +101,8 @@ def settled(cluster: Cluster, jobs: JobTable) -> tuple[Cluster, JobTable]:
     places = Places(installed, cluster.places.nodes)
     if binding.begin_us.any():
         jobs = replace(jobs, extra=_not_before(jobs, binding.begin_us))
+    if any(queue.in_order for queue in site.file.queues):
+        jobs = replace(jobs, extra=_in_order(jobs, binding))
     jobs = _on_whole_nodes(jobs, binding)
     return replace(cluster, places=places), replace(jobs, devices={**jobs.devices, **asks})
 
@@ -171,6 +173,20 @@ def _not_before(jobs: JobTable, begin_us: Ints) -> pl.DataFrame:
         said = numbers_said(jobs, "begin_s")
         begin_s = pl.DataFrame([said.alias("a"), begin_s.alias("b")]).max_horizontal().alias("begin_s")
     return jobs.extra.with_columns(begin_s) if jobs.extra.width else pl.DataFrame([begin_s])
+
+
+def _in_order(jobs: JobTable, binding: Binding) -> pl.DataFrame:
+    """The further columns of jobs, and which job each has to let start first in its queue (``behind``); -1: none."""
+    alone = np.zeros(len(jobs), np.bool_)
+    for name in ("dependency", "begin_s", "follows"):
+        alone |= np.array([bool(text) for text in _text(jobs, (name,))], np.bool_)
+    behind, last = np.full(len(jobs), -1), dict[str, int]()
+    for job in np.flatnonzero(~alone).tolist():
+        queue = binding.queue_of(job)
+        if queue is not None and queue.in_order:
+            behind[job] = last.get(queue.name, -1)
+            last[queue.name] = job
+    return jobs.extra.hstack([pl.Series("behind", behind)])
 
 
 def idle(site: Site, jobs: JobTable) -> str:

@@ -30,7 +30,6 @@ _KUEUE, _VOLCANO = "kueue.x-k8s.io", "scheduling.volcano.sh"
 _GPUS = "gpus.count"
 _MEASURES = {"cpu": "cores", "memory": "memory", "pods": "tasks"} | dict.fromkeys(GPUS, _GPUS)
 _RULES = {"Any": "any", "LowerPriority": "lower-priority", "LowerOrNewerEqualPriority": "lower-priority"}
-_WAITS = "First in a StrictFIFO queue, a job holds up none here"
 _TAKEN = {
     "queues": "resourceGroups cohort cohortName stopPolicy preemption queueingStrategy flavorFungibility "
     "namespaceSelector weight capability deserved guarantee reclaimable parent",
@@ -165,6 +164,7 @@ class _Reader:
             queue: Keys = {"name": name} | ({"also": local.pop(name)} if name in local else {})
             queue |= {"cohort": cohort} if cohort else {}
             queue |= {"open": False} if spec.get("stopPolicy") in ("Hold", "HoldAndDrain") else {}
+            queue |= {"in_order": True} if spec.get("queueingStrategy") == "StrictFIFO" else {}
             rules = table(spec, "preemption")
             for key, ours in (("reclaimWithinCohort", "reclaim"), ("withinClusterQueue", "within")):
                 if (rule := str(rules.get(key, "Never"))) in _RULES:
@@ -182,8 +182,6 @@ class _Reader:
 
     def _not_taken(self, name: str, spec: Mapping[str, Any]) -> None:
         """Note what of a ClusterQueue is not taken over."""
-        if spec.get("queueingStrategy") == "StrictFIFO":
-            lose(self.lost, _WAITS, name)
         if inside(spec, "preemption", "borrowWithinCohort", "policy") not in (None, "Never"):
             lose(self.lost, "borrowWithinCohort of queues is not taken over", name)
         usual = {"whenCanBorrow": ("Borrow", "MayStopSearch"), "whenCanPreempt": ("TryNextFlavor",)}
