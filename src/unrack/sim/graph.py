@@ -9,6 +9,7 @@ import numpy as np
 
 from unrack.events import RELEASE, Held, Submitted, Withdrawn
 from unrack.reasons import Code, Reason
+from unrack.units import NEVER_US
 from unrack.workload.site.graph import After, JobGraph, graph_of
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class Graph:
         self.kernel, self.graph = kernel, graph
         submit_us = kernel.jobs.submit_us
         self.fate = np.zeros(len(submit_us), np.int8)
-        self.since_us = np.zeros((2, len(submit_us)), np.int64)  # when each started and ended
+        self.since_us = np.full((2, len(submit_us)), NEVER_US)  # when each started and ended
+        self.waits = dict(graph.waits)
         self.followers: dict[int, list[int]] = {}
         for job, waits in graph.waits.items():
             for other in dict.fromkeys(other for ways in waits for other, _, _ in ways):
@@ -85,8 +87,22 @@ class Graph:
 
     def ended(self, job: int, now: int, well: bool = True) -> None:
         """A job has ended by itself, or will never run (not ``well``)."""
+        if self.fate[job] == Fate.OPEN:
+            self._hand_over(job)
         well = well and bool(self.graph.ends_well[job])
         self._becomes(job, Fate.ENDED_WELL if well else Fate.FAILED, now)
+
+    def _hand_over(self, job: int) -> None:
+        """Let those that wait for a singleton which will never run wait for what that one would have waited for."""
+        gone = job, After.ALONE, 0
+        left = [way for ways in self.waits.get(job, ()) for way in ways
+                if way[1] == After.ALONE and self.met(*way)[0] == OPEN]  # fmt: skip
+        for follower in self.followers.get(job, ()) if left else ():
+            for ways in [ways for ways in self.waits[follower] if gone in ways]:
+                others = [way for way in ways if way != gone]
+                self.waits[follower] = [*self.waits[follower], *((*others, way) for way in left)]
+            for other, _, _ in left:
+                self.followers[other].append(follower)
 
     def _give_up(self, job: int, now: int) -> None:
         """Drop one that will never run, and those that wait for it to end well."""
@@ -106,7 +122,7 @@ class Graph:
     def _look(self, job: int, now: int) -> None:
         """Find out whether it is known when a job may be queued; one that never may waits no more."""
         at = max(now, int(self.graph.begin_us[job]))
-        for ways in self.graph.waits.get(job, ()):
+        for ways in self.waits.get(job, ()):
             answers = [self.met(*way) for way in ways]
             met = [time for answer, time in answers if answer == MET]
             if not met:
@@ -126,10 +142,10 @@ class Graph:
         fate = self.fate[other]
         started, ended = self.since_us[:, other].tolist()
         if kind == After.START:
-            if fate == Fate.FAILED and not started:
+            if fate == Fate.FAILED and started == NEVER_US:
                 return MET, ended  # it will never start: nothing is left to wait for
-            return (MET, (started or ended) + delay_us) if fate != Fate.OPEN else (OPEN, 0)
+            return (MET, started + delay_us) if fate != Fate.OPEN else (OPEN, 0)
         if fate <= Fate.STARTED:
             return OPEN, 0
-        fits = kind == After.END or (kind == After.OK) == (fate == Fate.ENDED_WELL)
+        fits = kind >= After.END or (kind == After.OK) == (fate == Fate.ENDED_WELL)
         return (MET, ended + delay_us) if fits else (NEVER, 0)

@@ -33,6 +33,7 @@ class After(IntEnum):
     OK = 1  # that it has ended well
     NOT_OK = 2  # that it has failed
     END = 3  # that it has ended, or will never run
+    ALONE = 4  # the same, and what it waits for as a singleton, too
 
 
 KINDS = {"after": After.START, "afterok": After.OK, "afternotok": After.NOT_OK, "afterany": After.END}
@@ -80,8 +81,9 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
         for name, number in zip(map(str, jobs.ids.to_list()), first.tolist(), strict=True):
             number_of[name] = number if number_of.get(name, number) == number else _SEVERAL
     if "dependency" in said:
-        single = _singles(jobs, said.get("job_name"), first)
-        for job, text in enumerate(said["dependency"].cast(pl.String).to_list()):
+        texts = said["dependency"].cast(pl.String).to_list()
+        single = _singles(jobs, said.get("job_name"), texts, first)
+        for job, text in enumerate(texts):
             if text and text.strip() and (found := _read(text, job, jobs, number_of, single)):
                 if any(other == first[job] for ways in found for other, _, _ in ways):
                     raise InputError(f"job {jobs.ids[job]}, dependency", repr(text[:80]), "no component of its own job")
@@ -109,14 +111,16 @@ def _bare(column: pl.Series) -> pl.Series:
     return text.set((text.str.strip_chars() == "").fill_null(False), None)
 
 
-def _read(text: str, job: int, jobs: JobTable, number_of: Mapping[str, int], single: Mapping[int, int]) -> list[Ways]:
+def _read(
+    text: str, job: int, jobs: JobTable, number_of: Mapping[str, int], single: Mapping[int, Sequence[int]]
+) -> list[Ways]:
     where, met = f"job {jobs.ids[job]}, dependency", list[Ways]()
     for ways in parts_of(text):
         found: list[tuple[int, After, int]] = []
+        alone: Sequence[int] | None = None
         for part in ways:
             if part.kind == SINGLETON:
-                if len(ways) == 1 and job in single:
-                    met.append(((single[job], After.END, 0),))
+                alone = single.get(job, ())
                 continue
             if part.kind not in KINDS or not part.ids:
                 raise InputError(where, repr(text[:80]), _WANT)
@@ -132,18 +136,24 @@ def _read(text: str, job: int, jobs: JobTable, number_of: Mapping[str, int], sin
                 met += [(one,) for one in own]
             else:
                 found += own
-        met += [tuple(found)] if found else []
+        if alone is not None:
+            met += [(*found, (other, After.ALONE, 0)) for other in alone]
+        elif found:
+            met.append(tuple(found))
     return met
 
 
-def _singles(jobs: JobTable, names: pl.Series | None, first: Ints) -> dict[int, int]:
-    """Job → the one before it with the same name and user: the others are before that."""
-    found, last = dict[int, int](), dict[tuple[int, str], int]()
+def _singles(
+    jobs: JobTable, names: pl.Series | None, texts: Sequence[str | None], first: Ints
+) -> dict[int, Sequence[int]]:
+    """Singleton → those before it with the same name and user, from the last singleton of them on."""
+    found, since = dict[int, Sequence[int]](), dict[tuple[int, str], list[int]]()
     for job, name in enumerate([] if names is None else names.cast(pl.String).fill_null("").to_list()):
-        session = int(jobs.user[job]), name
-        if session in last and last[session] != first[job]:
-            found[job] = last[session]
-        last[session] = int(first[job])
+        before, own = since.setdefault((int(jobs.user[job]), name), []), int(first[job])
+        if SINGLETON in (texts[job] or "").lower():
+            found[job] = [other for other in dict.fromkeys(before) if other != own]
+            before.clear()
+        before.append(own)
     return found
 
 
