@@ -99,9 +99,9 @@ class Admission:
         """Jobs that ask for nodes of a site and for what some nodes alone have; what decides whether some have both.
 
         Each resource looks at what is asked of itself alone. Jobs for which any nodes will do, and any number of them,
-        are not looked at, as without a site. A policy that does not say whether a job has a place is taken to have one where conservative
-        plans do, and not looked at if it lends memory. Of devices nothing is asked: rules that choose for one task
-        after the other may find too few on the empty cluster, and enough on another.
+        are not looked at, as without a site. A policy that does not say whether a job has a place is taken to have one
+        where conservative plans do, and not looked at if it lends memory. Of devices nothing is asked: rules that
+        choose for one task after the other may find too few on the empty cluster, and enough on another.
         """
         places, where = self.cluster.places.installed, jobs.devices.get(("site", "where"))
         told = Ability.HOLDS in self.traits.does
