@@ -52,3 +52,10 @@ def test_random_names_against_a_plain_twin(tmp_path: Path, seed: int) -> None:
 def test_a_time_after_a_start_at_0_counts_from_0(tmp_path: Path) -> None:
     """The log begins at 0: a job that has started then has started."""
     assert starts(["1,0,100,1,u,n,", "2,150,5,1,u,m,after:1+5"], tmp_path) == [0, 300]
+
+
+def test_without_names_of_jobs_it_is_told_and_not_honoured(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("id,submit,run,user,dependency\n1,0,100,u,\n2,1,5,u,singleton\n")
+    jobs = unrack.read_trace(tmp_path / "jobs.csv")
+    assert jobs.intake.ignored == {"dependency ignored": 1}
+    assert unrack.simulate(unrack.Cluster.homogeneous(2, 1), jobs, "fcfs").jobs["start_s"].to_list() == [0, 1]
