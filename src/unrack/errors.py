@@ -217,6 +217,10 @@ def first_fault(faults: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
 
 
+_KINDS = {"int": "a whole number", "float": "a number", "string": "text", "bool": "true or false"}
+"""What a model takes of one kind, in words."""
+
+
 def got_and_want(fault: Mapping[str, Any], known: Sequence[str] = ()) -> tuple[str, str]:
     """What was got and what was wanted, of one fault of a model; ``known``: the keys that would have been accepted."""
     if fault["type"] == "extra_forbidden":
@@ -233,5 +237,8 @@ def got_and_want(fault: Mapping[str, Any], known: Sequence[str] = ()) -> tuple[s
         bound, key = ("least", "min_length") if fault["type"] == "too_short" else ("most", "max_length")
         count = fault["ctx"][key]
         return text[:120], f"at {bound} {count} {'entry' if count == 1 else 'entries'}"
+    kind, _, how = fault["type"].partition("_")
+    if kind in _KINDS and how in ("type", "parsing", "from_float"):
+        return text[:120], _KINDS[kind]
     want = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input should be ").rpartition(" is not ")[2]
     return text if len(text) <= 120 else text[:117] + "...", want[:1].lower() + want[1:]

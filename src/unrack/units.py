@@ -175,7 +175,7 @@ def milliwatts(value: float | str, rounding: Literal["up", "down"] = "up") -> in
     amount, unit = _split(value, "a power (such as '350 W')") if isinstance(value, str) else (Decimal(str(value)), "W")
     if unit not in _POWER_MW:
         raise ValueError(f"{unit!r} is not a unit of power ({', '.join(filter(None, _POWER_MW))})")
-    if not 0 <= amount * _POWER_MW[unit] <= 10**12:
+    if not (amount.is_finite() and 0 <= amount * _POWER_MW[unit] <= 10**12):
         raise ValueError(f"{value!r} is not a power from 0 to 1000 MW")
     return (math.ceil if rounding == "up" else math.floor)(amount * _POWER_MW[unit])
 

@@ -124,6 +124,11 @@ def test_the_command_writes_the_same_cluster(name: str, tmp_path: Path) -> None:
         ("---\napiVersion: v1\nkind: List\n", "got YAML, wanted the same as JSON: kubectl get"),
         (json.dumps({"kind": "List", "items": []}), "no node"),
         (json.dumps({"nodes": []}), "no list of nodes"),
+        (
+            json.dumps({"partitions": [], "errors": []}),
+            "JSON of partitions, wanted the same as text: scontrol show part",
+        ),
+        (json.dumps({"reservations": []}), "JSON of reservations, wanted the same as text: scontrol show reservation"),
         ((SAMPLES / "sinfo.json").read_text().replace('"name": "n1"', '"name": "n 1"'), "got 'n 1', wanted a name of"),
         ("\nsn,cpu_milli,memory_mib,gpu,model\nn[],9000,1,1,P\n", "line 3, sn: got 'n[]', wanted a name of a host"),
         ("NodeName=n1 =x CPUTot=4 RealMemory=9\n", "line 1, NodeName: got 'n1 =x', wanted a name of a host"),

@@ -13,7 +13,8 @@ from unrack.cli.main import app
 from unrack.cluster.presets import PRESETS
 from unrack.cluster.prices.bill import bill_of
 from unrack.cluster.prices.prices import EXAMPLE, HOURS_A_YEAR, PRICES, make_prices
-from unrack.errors import ClusterError
+from unrack.errors import ClusterError, InputError
+from unrack.plan.settings import read_prices
 
 POOLED = {
     "nodes": [{"name": "small", "count": 3, "cores": 8, "memory": "64 GB", "gpus": 2},
@@ -104,6 +105,14 @@ def test_wrong_prices_are_refused_where_they_stand(prices: dict[str, object], wh
     assert "machine.toml, prices" in str(error.value)
     assert where in str(error.value)
     assert word in str(error.value)
+
+
+def test_prices_of_the_command_line_are_refused_by_the_name_of_the_option(tmp_path: Path) -> None:
+    (tmp_path / "odd.toml").write_text("prices = {pue = 0.5}\n")
+    for said, words in (("foo", "--prices: got 'foo'"), (str(tmp_path / "odd.toml"), "--prices, pue: got 0.5")):
+        with pytest.raises(InputError) as error:
+            read_prices(said)
+        assert words in str(error.value)
 
 
 def test_the_command_prints_a_bill_and_lists_prices(tmp_path: Path) -> None:

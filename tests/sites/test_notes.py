@@ -121,3 +121,12 @@ def test_a_limit_below_0_of_an_array_is_refused(site: dict[str, Any]) -> None:
         unrack.simulate(
             cluster(site) if site else Cluster.from_dict({"nodes": [{"count": 1, "cores": 2}]}), workload, "fcfs"
         )
+
+
+@pytest.mark.parametrize(("start", "told"), [(0, True), (10, False), (-30, True), (3_600, False)])
+def test_a_reservation_that_is_over_before_the_first_job_comes_is_told(start: int, told: bool, tmp_path: Path) -> None:
+    one = {"name": "past", "nodes": ["0"], "start": start, "duration": 20}
+    rows = JOBS.replace(",0,60", ",25,60").replace(",5,60", ",27,60")
+    found = notes(tmp_path, {**SITE, "reservations": [one]}, rows)
+    words = "no effect of the reservation past of the site of the cluster: it is over before the first job comes"
+    assert found == ((words,) if told else ())

@@ -166,7 +166,10 @@ def test_amounts_that_are_none_are_refused_with_their_key(value: Any) -> None:
         ("licences", "a"), ("licences", "b_mb"), ("licences", "b_mb_s"), ("devices", "d"))]  # fmt: skip
     sites += [{"reservations": [kept | {key: value}]} for key in ("start", "duration", "every", "until")]
     sites += [{"partitions": [{"name": "p", key: value}]} for key in ("max_time", "over_time", "tier", "max_nodes")]
-    sites += [{"priority": {key: value}} for key in ("age", "max_age", "half_life", "calc_period", "used_until")]
+    sites += [
+        {"priority": {key: value}} for key in ("age", "max_age", "half_life", "calc_period", "used_until", "dampening")
+    ]
+    sites += [{"qos": [{"name": "q", "usage_factor": value}]}]
     counted = [{"name": name, "amount": 4} for name in ("a", "b_mb", "b_mb_s")]
     for site in sites if value is not True else sites[:4]:
         with pytest.raises(InputError, match=r"^cluster, site\.[a-z]+(\.0)?"):
@@ -174,6 +177,18 @@ def test_amounts_that_are_none_are_refused_with_their_key(value: Any) -> None:
     for other in ({"links": {"mb_s": value}}, {"pools": [{"kind": "x", "quantities": {"bandwidth_mb_s": value}}]}):
         with pytest.raises(InputError, match=r"mb_s|quantities"):
             Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}], **other})
+    for power in ({"idle": value, "peak": 9}, {"idle": 2, "peak": value}, {"idle": 2, "peak": 9, "cap": value}):
+        with pytest.raises(InputError, match=r"^cluster, power\.\w+: got .*, wanted watts, or text"):
+            Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}], "power": power})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [("cores", "four", "a whole number"), ("cores", 1.5, "a whole number"), ("names", 3, "text")],
+)
+def test_what_is_wanted_is_said_in_plain_words(key: str, value: Any, words: str) -> None:
+    with pytest.raises(InputError, match=f", nodes.0.{key}: got {value!r}, wanted {words}$"):
+        Cluster.from_dict({"nodes": [{"count": 2, "cores": 4, key: value}]})
 
 
 def test_a_job_waits_for_no_id_that_several_jobs_have(

@@ -95,14 +95,13 @@ class Admission:
         self._known: dict[tuple[bytes, tuple[object, ...], bytes], bytes] = {}  # of those added, by what they ask
         self._apart: set[int] = set()  # jobs that have room by each of these, and none by all
 
-    def joint(self, jobs: JobTable, least: JobTable | None = None) -> dict[int, Joint]:
+    def joint(self, jobs: JobTable) -> dict[int, Joint]:
         """Jobs that ask for nodes of a site and for what some nodes alone have; what decides whether some have both.
 
-        Each resource looks at what is asked of itself alone. Jobs for which any node will do are not looked at, as
-        without a site. A policy that does not say whether a job has a place is taken to have one where conservative
-        plans do, and not looked at if it lends memory. Of devices nothing is asked: rules that choose for one task
-        after the other may find too few on the empty cluster, and enough on another.
-        ``least``: the jobs at their smallest sizes; a job that has a smaller one than its own is not looked at.
+        Each resource looks at what is asked of itself alone. Jobs for which any nodes will do, and any number of them,
+        are not looked at, as without a site. A policy that does not say whether a job has a place is taken to have one
+        where conservative plans do, and not looked at if it lends memory. Of devices nothing is asked: rules that
+        choose for one task after the other may find too few on the empty cluster, and enough on another.
         """
         places, where = self.cluster.places.installed, jobs.devices.get(("site", "where"))
         told = Ability.HOLDS in self.traits.does
@@ -112,11 +111,12 @@ class Admission:
         names = [key for key in jobs.devices if key[0] in unlike]
         others = [jobs.devices[key] for key in names]
         site = cast(Site, places["site"])
-        narrow = [n for n in np.unique(where).tolist() if site.narrows(n)]
-        fixed = np.isin(where, narrow) & (least is None or least.tasks == jobs.tasks)
-        rows = np.flatnonzero(fixed & np.any([amounts > 0 for amounts in others] or [where < 0], axis=0))
+        narrow, counts = [n for n in np.unique(where).tolist() if site.narrows(n)], jobs.devices["site", "counts"]
+        few = [n for n, row in enumerate(site.counts, 1) if any(amount < 0 for _, amount, _ in row)]
+        bounded = np.isin(where, narrow) | np.isin(counts, few)
+        rows = np.flatnonzero(bounded & np.any([amounts > 0 for amounts in others] or [where < 0], axis=0))
         several = [n for n in np.unique(where[rows]).tolist() if site.choices(np.array([n]))]
-        counts = np.where(np.isin(where, several), jobs.devices["site", "counts"], 0)
+        counts = np.where(np.isin(where, several) | np.isin(counts, few), counts, 0)
         us = jobs.request_us * bool(self.cluster.places.windows)
         rest, sizes = np.stack([where, counts, us, *others])[:, rows], jobs.asks[: MEMORY + 1, rows]
         said, order = repr(names).encode(), np.lexsort(-sizes)  # the largest first: with room for them all others have

@@ -88,8 +88,12 @@ class Core:
         self.memory: Any = policy.begin(self.view)
         self._tells_steps = isinstance(self.memory, InSteps)
         self.reasons: dict[int, Reason] = {}
-        self._admission = Admission(cluster, policy, self._pace, jobs if least is None else least, own_pace)
-        self._admission.join(self.view, self._admission.joint(jobs, least))
+        empty, judged = self.view, jobs
+        if least is not None:
+            rows = self._told(least), wants, own_pace, lends, claims, self.learns, components_of(jobs)
+            empty, judged = View(ClusterState(cluster, *rows), JobStore(least)), least
+        self._admission = Admission(cluster, policy, self._pace, judged, own_pace)
+        self._admission.join(empty, self._admission.joint(judged))
         does = traits.does
         asked: Any = policy  # for methods beyond the contract, which its traits declare
         self._promised = asked.promised if Ability.PROMISED in does else None

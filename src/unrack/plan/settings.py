@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple, get_args
 
 from pydantic import BeforeValidator, Field, FiniteFloat
 
+from unrack.cluster.prices.prices import make_prices
 from unrack.errors import InputError, nearest
 from unrack.metric.table import entry_of
 from unrack.plan.goal import COST, Goal, known_metric, number_of, read_goal, with_served
@@ -252,12 +253,14 @@ def _by_goals(goals: Sequence[Goal], said: Mapping[str, Any]) -> dict[str, float
 
 
 def read_prices(text: str) -> str | dict[str, Any]:
-    """The name of a preset of prices, or the table of a TOML file."""
-    if not text.endswith(".toml"):
-        return text
-    table = dict(Document.read(text).table)
-    inner = table.get("prices")
-    return dict(inner) if isinstance(inner, Mapping) and len(table) == 1 else table
+    """The name of a preset of prices, or the table of a TOML file; an InputError if they are no prices."""
+    found: str | dict[str, Any] = text
+    if text.endswith(".toml"):
+        table = dict(Document.read(text, "prices").table)
+        inner = table.get("prices")
+        found = dict(inner) if isinstance(inner, Mapping) and len(table) == 1 else table
+    make_prices(found, "--prices")
+    return found
 
 
 def read_reference(texts: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 from unrack.cluster.pools.pool import Pace
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
-from unrack.core.admission import Admission
 from unrack.events import ASK, EXPIRE, FINISH, Asked, Expired
 from unrack.ledger.lease import CORES, Lease, Sizes
 from unrack.policy.contract import Decision, Extend, Policy, Requeue, Resume, Start, Suspend
@@ -86,7 +85,7 @@ def possible_sizes(
         some = {job: one.tasks[place] for job, one in sizes.items() if place < len(one.tasks)}
         asks[TASKS, list(some)] = list(some.values())
         table = replace(jobs, asks=asks)
-        never = Admission(cluster, policy, pace, table, pace(table)).all_never()
+        never = Core(cluster, table, policy, pace).refused()
         for job in some:
             found[job] += [] if never[job] else [place]
     return {job: sizes[job].some(places) if places else sizes[job] for job, places in found.items()}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unrack.events import RELEASE, Held, Submitted, Withdrawn
 from unrack.reasons import Code, Reason
+from unrack.units import NEVER_US
 from unrack.workload.site.graph import After, JobGraph, graph_of
 
 if TYPE_CHECKING:
@@ -34,13 +36,12 @@ class Graph:
         self.kernel, self.graph = kernel, graph
         submit_us = kernel.jobs.submit_us
         self.fate = np.zeros(len(submit_us), np.int8)
-        self.since_us = np.zeros((2, len(submit_us)), np.int64)  # when each started and ended
+        self.since_us = np.full((2, len(submit_us)), NEVER_US)  # when each started and ended
+        self.waits = dict(graph.waits)
         self.followers: dict[int, list[int]] = {}
         for job, waits in graph.waits.items():
             for other in dict.fromkeys(other for ways in waits for other, _, _ in ways):
                 self.followers.setdefault(other, []).append(job)
-        for job in np.flatnonzero(graph.behind >= 0).tolist():
-            self.followers.setdefault(int(graph.behind[job]), []).append(job)
         self.eligible_us = submit_us.copy()
         self.waiting: set[int] = set()  # those that have come and may not be queued yet
         self.due: dict[int, int] = {}  # of these, those that may be queued at a time that is known
@@ -87,8 +88,21 @@ class Graph:
 
     def ended(self, job: int, now: int, well: bool = True) -> None:
         """A job has ended by itself, or will never run (not ``well``)."""
+        if self.fate[job] == Fate.OPEN:
+            self._hand_over(job)
         well = well and bool(self.graph.ends_well[job])
         self._becomes(job, Fate.ENDED_WELL if well else Fate.FAILED, now)
+
+    def _hand_over(self, job: int) -> None:
+        """Let those whose turn comes after one that will never run wait for what that would have waited for."""
+        left = [way for ways in self.waits.get(job, ()) for way in ways
+                if way[1] >= After.ALONE and self.met(*way)[0] == OPEN]  # fmt: skip
+        for follower, (other, kind, _) in product(self.followers.get(job, ()), left):
+            gone = job, kind, 0
+            for ways in [ways for ways in self.waits[follower] if gone in ways]:
+                others = [way for way in ways if way != gone]
+                self.waits[follower] = [*self.waits[follower], (*others, (other, kind, 0))]
+            self.followers[other].append(follower)
 
     def _give_up(self, job: int, now: int) -> None:
         """Drop one that will never run, and those that wait for it to end well."""
@@ -107,8 +121,8 @@ class Graph:
 
     def _look(self, job: int, now: int) -> None:
         """Find out whether it is known when a job may be queued; one that never may waits no more."""
-        at, ahead = max(now, int(self.graph.begin_us[job])), self._ahead(job)
-        for ways in (*self.graph.waits.get(job, ()), *([((ahead, After.START, 0),)] if ahead >= 0 else ())):
+        at = max(now, int(self.graph.begin_us[job]))
+        for ways in self.waits.get(job, ()):
             answers = [self.met(*way) for way in ways]
             met = [time for answer, time in answers if answer == MET]
             if not met:
@@ -123,26 +137,15 @@ class Graph:
         self.due[job] = at
         self.kernel.push(at, RELEASE, job, 0)
 
-    def _ahead(self, job: int) -> int:
-        """Which job is to start first, of those before it in a queue that goes in order; -1: none."""
-        behind = self.graph.behind
-        ahead = first = int(behind[job])
-        while ahead >= 0 and self.fate[ahead] == Fate.FAILED and not self.since_us[0, ahead]:  # it will never start
-            ahead = int(behind[ahead])
-        if ahead != first:
-            behind[job] = ahead
-            self.followers.setdefault(ahead, []).append(job)
-        return ahead
-
     def met(self, other: int, kind: After, delay_us: int) -> tuple[int, int]:
         """Whether what is waited for has come, and from when on (µs)."""
         fate = self.fate[other]
         started, ended = self.since_us[:, other].tolist()
-        if kind == After.START:
-            if fate == Fate.FAILED and not started:
+        if kind in (After.START, After.TURN):
+            if fate == Fate.FAILED and started == NEVER_US:
                 return MET, ended  # it will never start: nothing is left to wait for
-            return (MET, (started or ended) + delay_us) if fate != Fate.OPEN else (OPEN, 0)
+            return (MET, started + delay_us) if fate != Fate.OPEN else (OPEN, 0)
         if fate <= Fate.STARTED:
             return OPEN, 0
-        fits = kind == After.END or (kind == After.OK) == (fate == Fate.ENDED_WELL)
+        fits = kind >= After.END or (kind == After.OK) == (fate == Fate.ENDED_WELL)
         return (MET, ended + delay_us) if fits else (NEVER, 0)

@@ -248,12 +248,23 @@ def _shown(record: Record, where: str) -> DescribedNode:
     )  # fmt: skip
 
 
+AS_TEXT = {
+    "partitions": "scontrol show partition",
+    "reservations": "scontrol show reservation",
+    "associations": "sacctmgr show assoc tree -P",
+    "qos": "sacctmgr show qos -P",
+}
+"""What JSON of Slurm lists → the command that prints it as it can be read."""
+
+
 def json_nodes(content: Mapping[str, Any], where: str, name: str) -> Described:
     """Read what ``scontrol show node --json`` printed (in older versions of Slurm also ``sinfo --json``).
 
     A ClusterError if it has no list ``nodes``, or a node lacks a key or has a value that cannot be.
     """
     nodes = content.get("nodes")
+    if other := next((key for key in AS_TEXT if key in content), ""):
+        raise ClusterError(where, f"JSON of {other}", f"the same as text: {AS_TEXT[other]}")
     if not isinstance(nodes, list) or not nodes:
         raise ClusterError(f"{where}, nodes", "no list of nodes", "the output of scontrol show node --json")
     found = tuple(_of_json(node, f"{where}, nodes.{place}") for place, node in enumerate(nodes))

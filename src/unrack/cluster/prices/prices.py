@@ -101,7 +101,7 @@ def make_prices(given: str | Mapping[str, Any], where: str = "prices") -> Prices
     table: dict[str, Any] = {"preset": given} if isinstance(given, str) else dict(given)
     name = table.get("preset", "")
     if name and name not in PRICES:
-        raise ClusterError(f"{where}, preset", repr(name), f"one of {', '.join(PRICES)}")
+        raise ClusterError(where if name == given else f"{where}, preset", repr(name), f"one of {', '.join(PRICES)}")
     base: Mapping[str, Any] = PRICES[str(name)].content if name else {}
     merged = {**base, **table}
     for key in ("classes", "tiers", "devices", "counted"):

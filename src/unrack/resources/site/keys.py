@@ -129,7 +129,7 @@ class QosFile(Bounded):
     """A ``[[site.qos]]`` table: a quality of service, which jobs ask for by name."""
 
     priority: Whole = 0  # its factor of the priority of jobs
-    usage_factor: float = Field(default=1.0, ge=0)  # how often what its jobs use counts as used
+    usage_factor: float = Field(default=1.0, ge=0, lt=2**32)  # how often what its jobs use counts as used
     preempts: Names = Field(default_factory=list)  # qualities of service, the jobs of which its own may preempt
     preempt_mode: Mode | None = None  # what becomes of its jobs when they are preempted; default: as the site says
 
@@ -292,7 +292,7 @@ class PriorityFile(Strict):
     half_life: Time = 7 * DAY_US  # after which usage counts half; 0: nothing is forgotten
     reset: Time = 0  # at each multiple of it usage becomes 0; 0: never
     fair_share_by: Literal["tree", "classic"] = "tree"
-    dampening: float = Field(default=1.0, gt=0)  # of the classic factor
+    dampening: float = Field(default=1.0, gt=0, lt=2**32)  # of the classic factor
     calc_period: Annotated[Time, Field(gt=0)] = 300_000_000  # how often usage, ages and the order are looked at anew
     used_until: Time = 0  # as of when ``usage`` of accounts and users is
     billing: Weights = Field(default_factory=lambda: {"cores": 1.0})  # what a job uses, a second

@@ -14,7 +14,7 @@ from unrack.sim.kernel import Kernel
 from unrack.units import SECOND_US, seconds_text
 from unrack.workload.site.graph import After
 
-KINDS = {After.START: "to start", After.OK: "to end well", After.NOT_OK: "to fail", After.END: "to end"}
+KINDS = ("to start", "to end well", "to fail", "to end", "to end")  # by After
 MOST = 4
 """Jobs that are named."""
 
@@ -33,7 +33,7 @@ class Waits:
         assert graph is not None
         open_ways = [
             " or ".join(self._awaited(*way) for way in ways if graph.met(*way)[0] != NEVER)
-            for ways in graph.graph.waits.get(job, ())
+            for ways in graph.waits.get(job, ())
             if all(graph.met(*way)[0] in (OPEN, NEVER) for way in ways)
         ]
         if open_ways:

@@ -103,7 +103,7 @@ RULES: dict[str, str] = {
     "before it (fields 17 and 18) is not tied to that job.",
     # ignored
     "dependency ignored": "A part of a dependency that is neither after, afterok, afternotok, afterany nor singleton "
-    "(expand, on, before …) is not honoured.",
+    "(expand, on, before …), or singleton where jobs have no names (job_name), is not honoured.",
     "place asked for": "Features of nodes, and nodes wanted or not wanted by name (columns constraint, req_nodes, "
     "exc_nodes), are honoured on a cluster with a table site in its file, and on no other.",
     "place ignored": "Switches, networks, contiguous nodes, selectors, affinities and spreads of pods, and nodes by "

@@ -33,6 +33,8 @@ class After(IntEnum):
     OK = 1  # that it has ended well
     NOT_OK = 2  # that it has failed
     END = 3  # that it has ended, or will never run
+    ALONE = 4  # the same, and what it waits for as a singleton, too
+    TURN = 5  # that it has started, or will never run, and what it waits for in its queue, too
 
 
 KINDS = {"after": After.START, "afterok": After.OK, "afternotok": After.NOT_OK, "afterany": After.END}
@@ -60,7 +62,6 @@ class JobGraph:
     begin_us: Ints  # int64[jobs]: before which they do not start; 0: any time
     waits: Mapping[int, Sequence[Ways]]  # job → what it waits for, all of it; of those that wait for others
     ends_well: Bools  # bool[jobs]: which end well when they end by themselves, as far as the trace says
-    behind: Ints  # int64[jobs]: which job each has to let start first, as their queue goes in order; -1: none
 
 
 def graph_of(jobs: JobTable) -> JobGraph | None:
@@ -81,8 +82,9 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
         for name, number in zip(map(str, jobs.ids.to_list()), first.tolist(), strict=True):
             number_of[name] = number if number_of.get(name, number) == number else _SEVERAL
     if "dependency" in said:
-        single = _singles(jobs, said.get("job_name"), first)
-        for job, text in enumerate(said["dependency"].cast(pl.String).to_list()):
+        texts = said["dependency"].cast(pl.String).to_list()
+        single = _singles(jobs, said.get("job_name"), texts, first)
+        for job, text in enumerate(texts):
             if text and text.strip() and (found := _read(text, job, jobs, number_of, single)):
                 if any(other == first[job] for ways in found for other, _, _ in ways):
                     raise InputError(f"job {jobs.ids[job]}, dependency", repr(text[:80]), "no component of its own job")
@@ -95,14 +97,16 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
                 raise InputError(f"job {jobs.ids[job]}, follows", repr(name), "the id of one job, which several have")
             if name in number_of and (think := thinks[job]) is not None and think >= 0:
                 waits.setdefault(int(first[job]), []).append(((number_of[name], After.END, round(think * SECOND_US)),))
-    behind = said["behind"].to_numpy() if "behind" in said else np.full(count, -1)
-    if (behind < 0).all() and not waits and not (begin_us > jobs.submit_us).any():
+    for job, other in enumerate(said["behind"].to_list() if "behind" in said else ()):
+        if other >= 0:
+            waits.setdefault(int(first[job]), []).append(((int(first[other]), After.TURN, 0),))
+    if not waits and not (begin_us > jobs.submit_us).any():
         return None
     columns = {name: said[own] for name, own in (("dependency", "dependency"), ("preceding", "follows")) if own in said}
     if circle := first_circle(jobs.ids, {name: _bare(column) for name, column in columns.items()}):
         got = f"jobs that wait for each other: {' → '.join(circle[:8])}"
         raise InputError(f"job {circle[0]}, dependency", got, "jobs that do not wait for themselves")
-    return JobGraph(begin_us, waits, _ends_well(jobs), np.array(behind))
+    return JobGraph(begin_us, waits, _ends_well(jobs))
 
 
 def _bare(column: pl.Series) -> pl.Series:
@@ -111,14 +115,16 @@ def _bare(column: pl.Series) -> pl.Series:
     return text.set((text.str.strip_chars() == "").fill_null(False), None)
 
 
-def _read(text: str, job: int, jobs: JobTable, number_of: Mapping[str, int], single: Mapping[int, int]) -> list[Ways]:
+def _read(
+    text: str, job: int, jobs: JobTable, number_of: Mapping[str, int], single: Mapping[int, Sequence[int]]
+) -> list[Ways]:
     where, met = f"job {jobs.ids[job]}, dependency", list[Ways]()
     for ways in parts_of(text):
         found: list[tuple[int, After, int]] = []
+        alone: Sequence[int] | None = None
         for part in ways:
             if part.kind == SINGLETON:
-                if len(ways) == 1 and job in single:
-                    met.append(((single[job], After.END, 0),))
+                alone = single.get(job, ())
                 continue
             if part.kind not in KINDS or not part.ids:
                 raise InputError(where, repr(text[:80]), _WANT)
@@ -134,18 +140,24 @@ def _read(text: str, job: int, jobs: JobTable, number_of: Mapping[str, int], sin
                 met += [(one,) for one in own]
             else:
                 found += own
-        met += [tuple(found)] if found else []
+        if alone is not None:
+            met += [(*found, (other, After.ALONE, 0)) for other in alone]
+        elif found:
+            met.append(tuple(found))
     return met
 
 
-def _singles(jobs: JobTable, names: pl.Series | None, first: Ints) -> dict[int, int]:
-    """Job → the one before it with the same name and user: the others are before that."""
-    found, last = dict[int, int](), dict[tuple[int, str], int]()
+def _singles(
+    jobs: JobTable, names: pl.Series | None, texts: Sequence[str | None], first: Ints
+) -> dict[int, Sequence[int]]:
+    """Singleton → those before it with the same name and user, from the last singleton of them on."""
+    found, since = dict[int, Sequence[int]](), dict[tuple[int, str], list[int]]()
     for job, name in enumerate([] if names is None else names.cast(pl.String).fill_null("").to_list()):
-        session = int(jobs.user[job]), name
-        if session in last and last[session] != first[job]:
-            found[job] = last[session]
-        last[session] = int(first[job])
+        before, own = since.setdefault((int(jobs.user[job]), name), []), int(first[job])
+        if SINGLETON in (texts[job] or "").lower():
+            found[job] = [other for other in dict.fromkeys(before) if other != own]
+            before.clear()
+        before.append(own)
     return found
 
 

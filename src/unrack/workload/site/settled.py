@@ -230,6 +230,9 @@ def unused(site: Site, jobs: JobTable) -> Iterator[tuple[str, str]]:
         one.reclaim != "never" or one.within != "never" for one in file.queues
     ):
         yield "reclaim and within of queues", "there is no table site.preempt with by = 'quota'"
+    for one in file.reservations:
+        if len(jobs) and all(end <= jobs.submit_us[0] for _, end in one.windows_us):
+            yield f"reservation {one.name}", "it is over before the first job comes"
 
 
 def _said(jobs: JobTable, columns: tuple[str, ...]) -> pl.Series | None:

@@ -94,6 +94,9 @@ def waits_for(ids: pl.Series, said: Mapping[str, pl.Series]) -> AwaitedJobs | No
         rows = [nothing if text is None else _row(text, known, known.member.get(row)) for row, text in texts]
         made = pl.DataFrame(rows, {"dependency": pl.String, "absent": pl.Boolean, "unknown": pl.String}, orient="row")
         columns["dependency"], absent, unknown = made.get_columns()
+        if "job_name" not in said:
+            alone = columns["dependency"].str.extract(f"({SINGLETON})")
+            unknown = alone.zip_with(unknown.is_null(), unknown)
     if "preceding" in said:
         first, own = said["preceding"].cast(pl.String).to_list(), ids.cast(pl.String).to_list()
         there = [next(iter(known.found(name, None)), None) if name else None for name in first]
