@@ -18,6 +18,7 @@ from unrack.sim.recorder import Outcome
 from unrack.steps import each_of, levels, summed_at
 from unrack.units import NEVER_US, SECOND_US
 from unrack.workload.site.graph import STATE_KEPT
+from unrack.workload.site.settled import BEHIND
 from unrack.workload.site.sessions import first_of
 
 BOUND_US = 10 * SECOND_US
@@ -138,7 +139,7 @@ def jobs_frame(
     if lends:
         frame = frame.with_columns(loan_columns(log))
     frame = frame.with_columns(more)
-    new = [name for name in extra.columns if name not in frame.columns]
+    new = [name for name in extra.columns if name not in (*frame.columns, BEHIND)]
     return frame.hstack(extra.select(new)) if new else frame
 
 

@@ -23,7 +23,7 @@ from unrack.units import NEVER_US, SECOND_US
 from unrack.workload.formats.asks.dependencies import SINGLETON, first_circle, parts_of
 from unrack.workload.job import JobTable
 from unrack.workload.site.sessions import first_of
-from unrack.workload.site.settled import numbers_said, said_by
+from unrack.workload.site.settled import BEHIND, numbers_said, said_by
 
 
 class After(IntEnum):
@@ -69,7 +69,7 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
 
     An InputError if a dependency cannot be read, names a job that there is not, or jobs wait for each other.
     """
-    said = {name: jobs.extra[name] for name in ("dependency", "begin_s", "follows", "think_s", "job_name", "behind")
+    said = {name: jobs.extra[name] for name in ("dependency", "begin_s", "follows", "think_s", "job_name", BEHIND)
             if name in jobs.extra.columns}  # fmt: skip
     count, waits, first = len(jobs), dict[int, list[Ways]](), first_of(jobs)
     begin_us = np.zeros(count, np.int64)
@@ -97,7 +97,7 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
                 raise InputError(f"job {jobs.ids[job]}, follows", repr(name), "the id of one job, which several have")
             if name in number_of and (think := thinks[job]) is not None and think >= 0:
                 waits.setdefault(int(first[job]), []).append(((number_of[name], After.END, round(think * SECOND_US)),))
-    for job, other in enumerate(said["behind"].to_list() if "behind" in said else ()):
+    for job, other in enumerate(said[BEHIND].to_list() if BEHIND in said else ()):
         if other >= 0:
             waits.setdefault(int(first[job]), []).append(((int(first[other]), After.TURN, 0),))
     if not waits and not (begin_us > jobs.submit_us).any():

@@ -76,6 +76,8 @@ SAID = (
     "array_limit", "het", "dependency", "begin_s", "preceding", "follows", "think_s", "job_name", "status",
 )  # fmt: skip
 """Columns of jobs that decide, on some cluster, where or when they may start."""
+BEHIND = "site.behind"
+"""A column that queues in order add: the number of the job that each has to let start first; -1: none."""
 NOTHING = ("", "-1", "(null)", "None", "N/A")
 
 
@@ -176,7 +178,7 @@ def _not_before(jobs: JobTable, begin_us: Ints) -> pl.DataFrame:
 
 
 def _in_order(jobs: JobTable, binding: Binding) -> pl.DataFrame:
-    """The further columns of jobs, and which job each has to let start first in its queue (``behind``); -1: none."""
+    """The further columns of jobs, and which job each has to let start first in its queue."""
     alone = np.zeros(len(jobs), np.bool_)
     for name in ("dependency", "begin_s", "follows"):
         alone |= np.array([bool(text) for text in _text(jobs, (name,))], np.bool_)
@@ -186,7 +188,7 @@ def _in_order(jobs: JobTable, binding: Binding) -> pl.DataFrame:
         if queue is not None and queue.in_order:
             behind[job] = last.get(queue.name, -1)
             last[queue.name] = job
-    return jobs.extra.hstack([pl.Series("behind", behind)])
+    return jobs.extra.hstack([pl.Series(BEHIND, behind)])
 
 
 def idle(site: Site, jobs: JobTable) -> str:
