@@ -18,8 +18,8 @@ from unrack.sim.recorder import Outcome
 from unrack.steps import each_of, levels, summed_at
 from unrack.units import NEVER_US, SECOND_US
 from unrack.workload.site.graph import STATE_KEPT
-from unrack.workload.site.settled import BEHIND
 from unrack.workload.site.sessions import first_of
+from unrack.workload.site.settled import BEHIND
 
 BOUND_US = 10 * SECOND_US
 """The threshold of the bounded slowdown: 10 s (Feitelson and Rudolph 1998)."""
