@@ -14,7 +14,7 @@ from unrack.sim.kernel import Kernel
 from unrack.units import SECOND_US, seconds_text
 from unrack.workload.site.graph import After
 
-KINDS = ("to start", "to end well", "to fail", "to end", "to end")  # by After
+KINDS = ("to start", "to end well", "to fail", "to end", "to end", "to start")  # by After
 MOST = 4
 """Jobs that are named."""
 
