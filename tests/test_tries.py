@@ -7,7 +7,8 @@ from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
-from tries import chosen
+import pytest
+from tries import _Tries, chosen, seeds, some
 
 
 def cases(test: str, marked: str = "", **parameters: list[Any]) -> Iterator[Any]:
@@ -41,6 +42,21 @@ def test_what_is_in_neither_part_differs_by_its_seed_alone_from_what_is() -> Non
     left = [item for item in ITEMS if item.nodeid not in some | rest]
     assert {item.nodeid.partition("::")[0] for item in left} == {"twins.py", "queues.py"}
     assert 20 < len(left) <= 40
+
+
+@pytest.mark.parametrize("examples", [12, 25, 500])
+def test_what_seeds_of_both_parts_are_is_half_of_all_and_none_is_tried_twice(
+    examples: int, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setattr(_Tries, "tries", "some")
+    first = [*seeds(examples, 7)]
+    monkeypatch.setattr(_Tries, "tries", "rest")
+    assert [*seeds(examples, 7)] == [*range(7, 7 + some(examples))]  # of a case that the other part leaves out
+    monkeypatch.setattr(_Tries, "again", {request.node.nodeid})
+    assert [*first, *seeds(examples, 7)] == [*range(7, 7 + examples // 2)]
+    monkeypatch.setattr(_Tries, "again", set())
+    monkeypatch.setattr(_Tries, "tries", "all")
+    assert len(seeds(examples)) == examples
 
 
 def test_a_long_test_is_no_quick_one() -> None:

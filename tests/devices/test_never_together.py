@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from device_worlds import PLACERS, D, World, cluster, play, pool, random_world, table, workload, worlds
 from hypothesis import given
-from tries import draws, some
+from tries import draws, seeds
 
 from unrack import Cluster, simulate
 from unrack.core.room import most_tasks
@@ -152,7 +152,7 @@ def test_who_is_turned_away_has_no_place_however_tasks_are_given_nodes_and_devic
 def test_of_jobs_without_a_place_nearly_all_are_turned_away(policy: str, by_models: bool) -> None:
     """A rule that looks at no models turns away those for which these would have been a way around what is asked."""
     found = never = 0
-    for seed in range(some(500)):
+    for seed in seeds(500):
         world = random_world(seed)
         jobs, *_ = known = known_of(world)
         done = play(world._replace(faults=()), policy).log

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tries import some
+from tries import seeds
 
 from unrack import simulate
 from unrack.cluster.spec import Cluster
@@ -84,7 +84,7 @@ def test_a_plan_chooses_devices_in_a_kernel_as_outside_of_it(monkeypatch: pytest
         asked.append(kernel(plan, jobs))
         return asked[-1]
 
-    for seed in range(some(60)):
+    for seed in seeds(60):
         made = world(seed)
         monkeypatch.setattr(Plan, "chosen_in_kernel", noted)
         inside = schedule(*made)
@@ -103,10 +103,10 @@ def test_a_pass_chooses_devices_in_a_kernel_as_outside_of_it(monkeypatch: pytest
         return kernel(alone, *how, line=line)
 
     monkeypatch.setattr(Alone, "pass_over", noted)
-    for seed in range(some(80)):
+    for seed in seeds(80):
         made = world(seed, 60, PASSES)
         monkeypatch.setattr(queue_pass, "FEW_ASKED", -1)
         inside = schedule(*made)
         monkeypatch.setattr(queue_pass, "FEW_ASKED", 10**9)
         assert inside == schedule(*made), (seed, made[2])
-    assert sum(asked) > 10 * some(80)
+    assert sum(asked) > 10 * len(seeds(80))

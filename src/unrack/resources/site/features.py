@@ -182,7 +182,7 @@ def open_next(way: Way, nodes: Ints, left: int) -> Bools:
         most = [max(0, count - (kind >> bit & 1)) for bit, (count, _) in enumerate(short)]
         twice = 0
         if len(most) == 2:
-            twice = min(*most, int((kinds == 3).sum()) - (kind == 3))
+            twice = min(*most, int(np.count_nonzero(kinds == 3)) - (kind == 3))
         found |= (kinds == kind) & (sum(most) - twice < left)
     return way.nodes & found
 
