@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tries import _Tries, chosen, seeds, some
+import tries
+from tries import chosen
 
 
 def cases(test: str, marked: str = "", **parameters: list[Any]) -> Iterator[Any]:
@@ -30,8 +31,8 @@ ITEMS = [
 ]
 
 
-def run_by(tries: str) -> set[str]:
-    return {item.nodeid for item, taken in zip(ITEMS, chosen(tries, ITEMS), strict=True) if taken}
+def run_by(part: str) -> set[str]:
+    return {item.nodeid for item, taken in zip(ITEMS, chosen(part, ITEMS), strict=True) if taken}
 
 
 def test_what_is_in_neither_part_differs_by_its_seed_alone_from_what_is() -> None:
@@ -48,15 +49,15 @@ def test_what_is_in_neither_part_differs_by_its_seed_alone_from_what_is() -> Non
 def test_what_seeds_of_both_parts_are_is_half_of_all_and_none_is_tried_twice(
     examples: int, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.setattr(_Tries, "tries", "some")
-    first = [*seeds(examples, 7)]
-    monkeypatch.setattr(_Tries, "tries", "rest")
-    assert [*seeds(examples, 7)] == [*range(7, 7 + some(examples))]  # of a case that the other part leaves out
-    monkeypatch.setattr(_Tries, "again", {request.node.nodeid})
-    assert [*first, *seeds(examples, 7)] == [*range(7, 7 + examples // 2)]
-    monkeypatch.setattr(_Tries, "again", set())
-    monkeypatch.setattr(_Tries, "tries", "all")
-    assert len(seeds(examples)) == examples
+    monkeypatch.setattr(tries._Tries, "tries", "some")
+    first = [*tries.seeds(examples, 7)]
+    monkeypatch.setattr(tries._Tries, "tries", "rest")
+    assert [*tries.seeds(examples, 7)] == [*range(7, 7 + tries.some(examples))]  # of a case left out
+    monkeypatch.setattr(tries._Tries, "again", {request.node.nodeid})
+    assert [*first, *tries.seeds(examples, 7)] == [*range(7, 7 + examples // 2)]
+    monkeypatch.setattr(tries._Tries, "again", set())
+    monkeypatch.setattr(tries._Tries, "tries", "all")
+    assert len(tries.seeds(examples)) == examples
 
 
 def test_a_long_test_is_no_quick_one() -> None:
