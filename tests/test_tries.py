@@ -7,6 +7,8 @@ from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+import tries
 from tries import chosen
 
 
@@ -29,8 +31,8 @@ ITEMS = [
 ]
 
 
-def run_by(tries: str) -> set[str]:
-    return {item.nodeid for item, taken in zip(ITEMS, chosen(tries, ITEMS), strict=True) if taken}
+def run_by(part: str) -> set[str]:
+    return {item.nodeid for item, taken in zip(ITEMS, chosen(part, ITEMS), strict=True) if taken}
 
 
 def test_what_is_in_neither_part_differs_by_its_seed_alone_from_what_is() -> None:
@@ -41,6 +43,21 @@ def test_what_is_in_neither_part_differs_by_its_seed_alone_from_what_is() -> Non
     left = [item for item in ITEMS if item.nodeid not in some | rest]
     assert {item.nodeid.partition("::")[0] for item in left} == {"twins.py", "queues.py"}
     assert 20 < len(left) <= 40
+
+
+@pytest.mark.parametrize("examples", [12, 25, 500])
+def test_what_seeds_of_both_parts_are_is_half_of_all_and_none_is_tried_twice(
+    examples: int, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setattr(tries._Tries, "tries", "some")
+    first = [*tries.seeds(examples, 7)]
+    monkeypatch.setattr(tries._Tries, "tries", "rest")
+    assert [*tries.seeds(examples, 7)] == [*range(7, 7 + tries.some(examples))]  # of a case left out
+    monkeypatch.setattr(tries._Tries, "again", {request.node.nodeid})
+    assert [*first, *tries.seeds(examples, 7)] == [*range(7, 7 + examples // 2)]
+    monkeypatch.setattr(tries._Tries, "again", set())
+    monkeypatch.setattr(tries._Tries, "tries", "all")
+    assert len(tries.seeds(examples)) == examples
 
 
 def test_a_long_test_is_no_quick_one() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from zlib import crc32
 
 import pytest
@@ -19,24 +20,38 @@ Of more than ``FEW`` that differ by ``seed`` alone ``--tries rest`` runs every o
 FEW_EXAMPLES = 5
 EXAMPLES = 100
 """How many a test draws that does not say so."""
+PARTS = {"some": 5, "rest": 2, "all": 1}
+"""Of so many examples of a test one is drawn."""
 
 T = TypeVar("T")
 
 
 class _Tries:
-    part = 5  # tests draw one of so many of their examples
+    tries = "some"
+    again: ClassVar[set[str]] = set()  # tests of which ``--tries some`` draws the first examples
 
 
 def begin(tries: str) -> None:
     """Take note of ``--tries`` before tests are imported."""
-    _Tries.part = {"some": 5, "rest": 2, "all": 1}[tries]
+    _Tries.tries = tries
     settings.register_profile("unrack", deadline=None, derandomize=True, database=None, max_examples=some(EXAMPLES))
     settings.load_profile("unrack")
 
 
 def some(examples: int) -> int:
     """How many of so many examples are drawn."""
-    return max(min(examples, FEW_EXAMPLES), examples // _Tries.part)
+    return _drawn(examples, _Tries.tries)
+
+
+def _drawn(examples: int, tries: str) -> int:
+    return max(min(examples, FEW_EXAMPLES), examples // PARTS[tries])
+
+
+def seeds(examples: int, first: int = 0) -> range:
+    """The numbers of those of so many examples that are drawn; ``--tries rest`` goes on where ``some`` ended."""
+    now = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    done = _drawn(examples, "some") if now in _Tries.again else 0
+    return range(first + done, first + some(examples))
 
 
 def draws(examples: int, **more: Any) -> Callable[[T], T]:
@@ -54,7 +69,7 @@ def draws_many(item: pytest.Item) -> bool:
     """Whether a test draws so many examples that ``--tries some`` draws fewer."""
     said = item.get_closest_marker("draws")
     if said is not None:
-        return bool(said.args[0] > FEW_EXAMPLES)
+        return _drawn(said.args[0], "rest") > _drawn(said.args[0], "some")
     return is_hypothesis_test(getattr(item, "obj", None))
 
 
@@ -74,6 +89,8 @@ def chosen(tries: str, items: Sequence[pytest.Item]) -> list[bool]:
         first = first and item.get_closest_marker("long") is None
         seldom = kind is not None and alike[kind] > FEW and met[kind] % 2 == 0
         again = first and draws_many(item)
+        if again and tries == "rest":
+            _Tries.again.add(item.nodeid)
         taken.append(first if tries == "some" else again or not (first or seldom))
     return taken
 

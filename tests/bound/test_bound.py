@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from exhaustive import Ask, Instance, Shelf, fewest_late, least_response
 from tiny_worlds import SMUFIN, STEEP, cluster_of, fastest_of, jobs_of, pace_of, random_instance
-from tries import some
+from tries import seeds
 
 import unrack
 from unrack.cluster.pools.pool import no_pace
@@ -28,7 +28,7 @@ def bound_of(instance: Instance, **options) -> Bound:
 @pytest.mark.draws(600)
 def test_no_schedule_of_a_tiny_world_beats_the_bound_and_the_bound_is_often_met() -> None:
     gaps = Counter()
-    for seed in range(some(600)):
+    for seed in seeds(600):
         instance = random_instance(seed, jobs=3 + seed % 3)
         found, least = bound_of(instance), fewest_late(instance)
         assert found.late <= least, (seed, instance, found)
@@ -40,7 +40,7 @@ def test_no_schedule_of_a_tiny_world_beats_the_bound_and_the_bound_is_often_met(
 @pytest.mark.draws(150)
 def test_no_schedule_of_a_tiny_world_has_a_shorter_mean_response_than_the_bound() -> None:
     met = 0
-    for seed in range(some(150)):
+    for seed in seeds(150):
         instance = random_instance(seed, jobs=3)
         least = least_response(instance)
         found = bound_of(instance).response_s
@@ -48,7 +48,7 @@ def test_no_schedule_of_a_tiny_world_has_a_shorter_mean_response_than_the_bound(
             assert found is not None
             assert found <= least / 3 + 1e-5, (seed, instance)
             met += found > 0.999 * least / 3
-    assert met > some(150) // 15
+    assert met > len(seeds(150)) // 15
 
 
 def test_every_resource_of_the_bound_alone_holds_and_decides_somewhere() -> None:

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from device_worlds import PLACERS, D, World, cluster, play, pool, random_world, table, workload, worlds
 from hypothesis import given
-from tries import draws, some
+from tries import draws, seeds
 
 from unrack import Cluster, simulate
 from unrack.core.room import most_tasks
+from unrack.kernels.arrays import Ints
 from unrack.ledger.state import REJECTED
 from unrack.sim.world import World as Physics
+from unrack.slowdown.model import Pace
+from unrack.workload.job import JobTable
 
 JOBS = (
     D(0, 10, 8, 4, nvme=(500,)),
@@ -55,13 +58,19 @@ def test_nor_does_one_that_finds_each_amount_that_it_asks_elsewhere(policy: str)
     assert simulate(centre, both, policy).jobs["state"].to_list() == ["rejected", "finished"]
 
 
-def has_place(world: World, job: int, by_models: bool = True) -> bool:
+def known_of(world: World) -> tuple[JobTable, Pace, Ints]:
+    """The jobs, how fast they run on devices, and what they want of them."""
+    jobs = table(world.jobs)
+    pace = Physics(world.models).pace(world.cluster)(jobs)
+    return jobs, pace, world.cluster.devices.wanted(jobs.devices, len(jobs))
+
+
+def has_place(world: World, known: tuple[JobTable, Pace, Ints], job: int, by_models: bool = True) -> bool:
     """Whether a job has a place on the empty cluster: every way to give its tasks nodes and devices is tried.
 
     Without ``by_models`` devices have to have what is asked of them also where a model says how jobs run there.
     """
-    jobs, devices = table(world.jobs), world.cluster.devices
-    pace, wants = Physics(world.models).pace(world.cluster)(jobs), devices.wanted(jobs.devices, len(jobs))
+    (jobs, pace, wants), devices = known, world.cluster.devices
     kinds = np.flatnonzero(wants[:, :, job].any(axis=1)).tolist()
     needs = [(kind, task) for task in range(int(jobs.tasks[job])) for kind in [-1, *kinds]]
 
@@ -129,11 +138,10 @@ class Group:
 @draws(150)
 @given(world=worlds())
 def test_who_is_turned_away_has_no_place_however_tasks_are_given_nodes_and_devices(world: World) -> None:
-    jobs = table(world.jobs)
-    pace = Physics(world.models).pace(world.cluster)(jobs)
+    jobs, pace, _ = known = known_of(world)
     most = most_tasks(world.cluster, jobs, pace)
     for job in np.flatnonzero(most < jobs.tasks).tolist():
-        assert not has_place(world, job)
+        assert not has_place(world, known, job)
 
 
 @pytest.mark.draws(500)
@@ -144,14 +152,14 @@ def test_who_is_turned_away_has_no_place_however_tasks_are_given_nodes_and_devic
 def test_of_jobs_without_a_place_nearly_all_are_turned_away(policy: str, by_models: bool) -> None:
     """A rule that looks at no models turns away those for which these would have been a way around what is asked."""
     found = never = 0
-    for seed in range(some(500)):
+    for seed in seeds(500):
         world = random_world(seed)
-        jobs = table(world.jobs)
+        jobs, *_ = known = known_of(world)
         done = play(world._replace(faults=()), policy).log
         asks = np.any([amounts > 0 for amounts in jobs.devices.values()] or [jobs.tasks < 0], axis=0)
         for job in np.flatnonzero(asks).tolist():
             away = done.state[job] == REJECTED
-            if not has_place(world, job, by_models):
+            if not has_place(world, known, job, by_models):
                 never, found = never + 1, found + int(away)
             else:
                 assert not away, (seed, job)

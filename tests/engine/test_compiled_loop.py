@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_worlds import J, S, clusters, job_lists, table
-from tries import draws, some
+from tries import draws, seeds, some
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -105,7 +105,7 @@ def test_both_loops_give_the_same_run_on_random_worlds(policy: str, ties: str, s
 def test_both_loops_give_the_same_run_where_nodes_fail_now_and_then(
     policy: str, ties: str, stretches: list[int]
 ) -> None:
-    for seed in range(some(25)):
+    for seed in seeds(25):
         draws = np.random.default_rng(seed)
         cluster = Cluster.homogeneous(nodes=7, cores=2, memory=10)
         jobs = table([
@@ -118,7 +118,7 @@ def test_both_loops_give_the_same_run_where_nodes_fail_now_and_then(
         ]
         both = [everything(cluster, jobs, policy, ties, faults, way) for way in (False, True)]
         assert both[0] == both[1]
-    assert len(stretches) > 2 * some(25)  # one run has several
+    assert len(stretches) > 2 * len(seeds(25))  # one run has several
 
 
 def with_licences(jobs: JobTable, seed: int, most: int) -> JobTable:
@@ -131,7 +131,7 @@ def with_licences(jobs: JobTable, seed: int, most: int) -> JobTable:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.draws(30)
 def test_both_loops_give_the_same_run_where_jobs_need_licences(policy: str, stretches: list[int]) -> None:
-    for seed in range(some(30)):
+    for seed in seeds(30):
         draws = np.random.default_rng(seed)
         amounts = draws.integers(1, 9, 2).tolist()
         counted = [{"name": name, "amount": amount} for name, amount in zip("ab", amounts, strict=True)]
@@ -146,7 +146,7 @@ def test_both_loops_give_the_same_run_where_jobs_need_licences(policy: str, stre
         both = [everything(cluster, asking, policy, ties, faults, way) for way in (False, True)]
         assert both[0] == both[1]
         assert both[0]["claims"]
-    assert len(stretches) >= some(30)
+    assert len(stretches) >= len(seeds(30))
 
 
 def crowd(jobs: int, nodes: int, seed: int = 0) -> JobTable:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from small_worlds import workload_of
-from tries import some
+from tries import seeds
 
 import unrack
 from unrack.cluster.spec import Cluster
@@ -100,7 +100,7 @@ def test_starts_are_those_of_levels_made_anew(
         return starts
 
     monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
-    for seed in range(some(25)):
+    for seed in seeds(25):
         with monkeypatch.context() as with_notes:
             with_notes.setattr(Plan, "round", noting)
             kept = run(seed, policy, single, sited)
@@ -153,7 +153,7 @@ def told(seed: int, policy: str, single: bool, steps: int = 160) -> list[Any]:
 @pytest.mark.parametrize("policy", POLICIES[:4])
 def test_decisions_are_the_same_whatever_others_do(policy: str, single: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
-    for seed in range(some(25)):
+    for seed in seeds(25):
         kept = told(seed, policy, single)
         with monkeypatch.context() as anew:
             anew.setattr(Plan, "keeps", False)

@@ -70,6 +70,7 @@ def test_a_round_takes_as_long_however_many_wait_behind_those_that_it_looks_at(p
     assert taken[MANY] < 5 * taken[FEW]
 
 
+@pytest.mark.long
 def test_kernels_of_a_users_run_are_optimised_beside_those_of_tests() -> None:
     """Plain Python takes some ten times as long; beside kernels that are not optimised two and a half times."""
     one = job_table(submit_us=np.zeros(1, np.int64), work_us=np.full(1, S), tasks=np.ones(1, np.int64))

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from law_worlds import World, begun
-from tries import some
+from tries import seeds, some
 
 from unrack.cluster.spec import Cluster
 from unrack.policy.discipline.skyline.plan import Plan
@@ -52,7 +52,7 @@ def test_drives_that_some_nodes_reach_are_as_a_feature_of_these_nodes(way: str) 
 
     No job holds up others here: one that waits for nodes with a feature holds up those on its nodes alone.
     """
-    for seed in range(some(16)):
+    for seed in seeds(16):
         rule = f"list(backfill=any, {'' if seed % 2 else 'order=sjf, '}{way})"
         reach = sorted(np.random.default_rng([9, seed]).choice(9, 6, replace=False).tolist())
         nodes = [str(node) for node in reach]

@@ -12,7 +12,7 @@ import pytest
 from law_worlds import World, attempts, begun, faults
 from mixed_worlds import ASKS, DISCIPLINES, DRIVES, MIXES, everything, honest, mixed_cases, with_rules
 from test_laws import Make, in_turn
-from tries import some
+from tries import seeds
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -222,7 +222,7 @@ def sharers(seed: int, count: int = 20) -> World:
 @pytest.mark.parametrize("place", ["disaggregation-aware", "min-fragmentation"])
 @pytest.mark.draws(25)
 def test_who_shares_delays_nobody_with_a_reservation(place: str) -> None:
-    for seed in range(some(25)):
+    for seed in seeds(25):
         watch_promises(begun(sharers(seed), f"conservative(place={place})"))
 
 
@@ -245,7 +245,7 @@ def detached(seed: int, count: int = 25) -> World:
 
 @pytest.mark.draws(40)
 def test_no_reservation_moves_back_where_devices_stay_held_for_a_while() -> None:
-    for seed in range(some(40)):
+    for seed in seeds(40):
         watch_promises(begun(detached(seed), "conservative"))
 
 
@@ -289,7 +289,7 @@ def test_easy_never_delays_the_head(mix: str) -> None:
 
 @pytest.mark.draws(70)
 def test_easy_never_delays_the_head_where_devices_stay_held_for_a_while() -> None:
-    for seed in range(100, 100 + some(70)):
+    for seed in seeds(70, 100):
         assert watch_heads(begun(detached(seed), "easy"))
 
 

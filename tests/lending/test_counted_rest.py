@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from lending_worlds import attempts_of
 from small_worlds import J, table
-from tries import some
+from tries import seeds
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -75,7 +75,7 @@ def run(content: dict[str, Any], jobs: list[J], policy: LentSlurm) -> tuple[RunL
 @pytest.mark.draws(60)
 def test_a_plan_that_rests_decides_as_one_that_is_made_anew(rule: str) -> None:
     saved = 0
-    for seed in range(some(60)):
+    for seed in seeds(60):
         content, jobs, how = world(seed)
         policy = parse_policy(f"{rule}({how})")
         assert type(policy) is LentSlurm
@@ -85,7 +85,7 @@ def test_a_plan_that_rests_decides_as_one_that_is_made_anew(rule: str) -> None:
         assert attempts_of(ours) == attempts_of(theirs), seed
         assert ours.end_us == theirs.end_us
         saved += all_rounds - rounds
-    assert saved > some(60) * 5 // 3
+    assert saved > len(seeds(60)) * 5 // 3
 
 
 def test_a_policy_made_of_one_that_rests_is_asked_at_every_interval() -> None:
@@ -106,7 +106,7 @@ def test_a_policy_made_of_one_that_rests_is_asked_at_every_interval() -> None:
 @pytest.mark.draws(30)
 def test_what_is_asked_while_a_plan_rests_is_answered_as_of_then() -> None:
     asked = 0
-    for seed in range(some(30)):
+    for seed in seeds(30):
         content, jobs, how = world(seed)
         policy = parse_policy(f"disaggregated({how})")
         core = Core(Cluster.from_dict(content), table(jobs), policy)
@@ -122,7 +122,7 @@ def test_what_is_asked_while_a_plan_rests_is_answered_as_of_then() -> None:
                 asked += 1
 
         Kernel(core).run(after_round=ask)
-    assert asked > some(30) // 3
+    assert asked > len(seeds(30)) // 3
 
 
 def by_the_tick(nodes: int, rule: str, every: int, jobs: list[J]) -> list[list[int]]:

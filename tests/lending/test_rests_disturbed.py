@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from small_worlds import J, S
 from test_counted_rest import RULES, Restless
-from tries import some
+from tries import seeds
 
 from unrack.cluster.spec import Cluster
 from unrack.core import Core
@@ -150,10 +150,10 @@ def compared(rule: str, seed: int, tick: int) -> Counter[str]:
 @pytest.mark.draws(42)
 def test_a_plan_that_rests_decides_as_one_made_anew_whatever_happens() -> None:
     counts = Counter[str]()
-    for seed in range(some(42)):
+    for seed in seeds(42):
         # "at once" is a µs later, which meets other times where that is a tick
         counts += compared(RULES[seed // 2 % len(RULES)], seed, S if seed % 2 else 1)
     for seed in (0, 9, 40):  # here memory that one job gives back lets another start
         counts += compared(RULES[seed % len(RULES)], seed, S)
-    assert counts["rested"] > 7 * some(42)
-    assert counts["looked"] > 24 * some(42)
+    assert counts["rested"] > 7 * len(seeds(42))
+    assert counts["looked"] > 24 * len(seeds(42))

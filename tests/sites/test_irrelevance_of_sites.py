@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from irrelevances import IRRELEVANT, Crowd, S, crowd, far, island, of_sizes, together
 from mixed_worlds import with_rules
-from tries import some
+from tries import seeds, some
 from twins import random_reservations, random_site
 
 import unrack
@@ -135,7 +135,7 @@ def test_no_promise_is_broken_when_nodes_are_grouped_otherwise(kind: Any, monkey
 
     monkeypatch.setattr(Grouped, "_divide", noting)
     for policy in ("conservative", "conservative(nodes=whole)"):
-        for seed in range(some(25)):
+        for seed in seeds(25):
             site = kind(seed, 40, exact=True)
             for job in site.jobs:
                 job.cores, job.tasks = 1, job.tasks * job.cores

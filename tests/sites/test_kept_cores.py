@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from test_kept_licences import plain
 from test_site_laws import NODES, POLICIES, jobs_of
-from tries import some
+from tries import seeds, some
 from twins import RandomSite, random_cores, random_licences, random_reservations
 
 import unrack
@@ -114,7 +114,7 @@ def test_nodes_are_chosen_in_kernels_as_they_are_outside(policy: str, monkeypatc
 @pytest.mark.draws(20)
 def test_levels_stay_beside_kept_cores(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
-    for seed in range(60, 60 + some(20)):
+    for seed in seeds(20, 60):
         site = random_cores(seed, 60)
         kept = unrack.simulate(site.cluster, site.workload, policy)
         unrack.audit(kept)
@@ -300,7 +300,7 @@ def test_rounds_that_are_left_out_beside_reservations_would_have_decided_nothing
         *((random_cores,) if "whole" not in policy and not policy.startswith("disaggregated") else ()),
     )
     few = many = 0
-    for seed in range(some(25)):
+    for seed in seeds(25):
         site = makers[seed % len(makers)](seed + 100, 40, exact=seed % 4 == 0)
         found, asked = unrack.simulate(site.cluster, site.workload, policy).holdings, rounds.copy()
         rounds.clear()

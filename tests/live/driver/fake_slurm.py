@@ -123,6 +123,8 @@ class FakeJob:
 class FakeSlurm:
     """The fake: a client, and the cluster behind it."""
 
+    account = ""  # that of all jobs
+
     def __init__(self, clock: HandClock, nodes: int = 4, cores: int = 4, memory_mb: int = 1000) -> None:
         self.clock = clock
         self.nodes = {
@@ -245,12 +247,12 @@ class FakeSlurm:
             return 0 if at_us < 0 else int(ORIGIN_S + at_us / 1e6)
 
         return SlurmJob(
-            job.id, job.state, job.reason, user=job.user, partition=job.partition, comment=job.comment,
-            priority=job.priority, submit_s=job.submit_s, start_s=second(job.start_us), end_s=second(job.end_us),
-            limit_s=job.limit_s, nodes_min=job.nodes, tasks=job.nodes, cpus=job.nodes * job.cores,
-            cpus_per_task=job.cores, node_memory_mb=job.memory_mb, required_nodes=job.required,
-            holds={name: NodeShare(job.cores, job.memory_mb) for name in job.held_on}, restarts=job.restarts,
-            completing=job.completing, eligible_s=second(job.begin_us), features=job.features,
+            job.id, job.state, job.reason, user=job.user, account=self.account, partition=job.partition,
+            comment=job.comment, priority=job.priority, submit_s=job.submit_s, start_s=second(job.start_us),
+            end_s=second(job.end_us), limit_s=job.limit_s, nodes_min=job.nodes, tasks=job.nodes,
+            cpus=job.nodes * job.cores, cpus_per_task=job.cores, node_memory_mb=job.memory_mb,
+            required_nodes=job.required, holds={name: NodeShare(job.cores, job.memory_mb) for name in job.held_on},
+            restarts=job.restarts, completing=job.completing, eligible_s=second(job.begin_us), features=job.features,
             excluded_nodes=job.excluded, reservation=job.reservation, licences=job.licences,
             dependency=job.dependency, nice=job.nice, het=job.het, component=job.component, gres={"gpu": job.gpus},
             het_size=len(self.together(job.id)) if job.het else 0,

@@ -26,6 +26,7 @@ class StrictSlurm(FakeSlurm):
         self.reservations: tuple[Reservation, ...] = ()
         self.licences: dict[str, Licence] = {}
         self.arrays: dict[int, tuple[int, int]] = {}  # job → its array and which member it is
+        self.members: dict[tuple[int, int], int] = {}
         self.throttles: dict[int, int] = {}
         self.touched: set[int] = set()
         self.limit: Callable[[FakeJob], str] = lambda job: ""
@@ -36,13 +37,14 @@ class StrictSlurm(FakeSlurm):
         numbers = [self.submit(**more) for _ in range(members)]
         for member, number in enumerate(numbers):
             self.arrays[number] = numbers[-1], member
+            self.members[numbers[-1], member] = number
         self.throttles[numbers[-1]] = throttle
         return numbers
 
     def number_of(self, key: JobKey) -> int:
         if key.member < 0:
             return key.id
-        return next((one for one, of in self.arrays.items() if of == (key.id, key.member)), 0)
+        return self.members.get((key.id, key.member), 0)
 
     def carry_out(self, orders: Sequence[Order]) -> list[OrderAnswer]:
         self.touched |= {self.number_of(order.job) for order in orders}
@@ -56,14 +58,16 @@ class StrictSlurm(FakeSlurm):
         shown, alike = [], dict[int, list[int]]()
         for job in reading.jobs:
             array, member = self.arrays.get(job.id, (0, -1))
-            own = replace(job, qos=self.qos, array=array, member=member, array_limit=self.throttles.get(array, 0))
             if array and job.waits and job.id not in self.touched and job.priority == 0:
                 alike.setdefault(array, []).append(member)
+            elif array or self.qos:
+                limit = self.throttles.get(array, 0)
+                shown.append(replace(job, qos=self.qos, array=array, member=member, array_limit=limit))
             else:
-                shown.append(own)
+                shown.append(job)
+        jobs = {job.id: job for job in reading.jobs} if alike else {}
         for array, members in alike.items():
-            record = next(job for job in reading.jobs if job.id == self.number_of(JobKey(array, members[0])))
-            limit = self.throttles[array]
+            record, limit = jobs[self.members[array, members[0]]], self.throttles[array]
             shown.append(
                 replace(record, id=array, array=array, tasks_waiting=tuple(members), array_limit=limit, qos=self.qos)
             )

@@ -30,12 +30,11 @@ SAID = SaidSite(
 class Counting(StrictSlurm):
     """A Slurm that enforces limits, all jobs in one account; ``said``: what its accounting tells."""
 
+    account = "phys"
     said: SaidSite | None = SAID
 
     def read(self) -> Reading:
-        reading = super().read()
-        jobs = tuple(replace(job, account="phys") for job in reading.jobs)
-        return replace(reading, jobs=jobs, accounting=self.said)
+        return replace(super().read(), accounting=self.said)
 
     def used(self, user: str = "") -> tuple[int, int]:
         """Jobs and cores of a user, or of all, that run."""

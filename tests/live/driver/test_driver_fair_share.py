@@ -21,13 +21,13 @@ SAID = SaidSite(accounts={"phys": {"users": ["ann", "bob", "cyd"]}}, rules={"pri
 class Sharing(StrictSlurm):
     """A Slurm that says what was used."""
 
+    account = "phys"
     used: dict[str, float]
 
     def read(self) -> Reading:
         reading = super().read()
-        jobs = tuple(replace(job, account="phys") for job in reading.jobs)
         amounts = tuple(("phys", user, amount) for user, amount in self.used.items())
-        return replace(reading, jobs=jobs, accounting=SAID, used=Used(reading.at_s, amounts))
+        return replace(reading, accounting=SAID, used=Used(reading.at_s, amounts))
 
 
 def world_of(policy: str, used: dict[str, float]) -> tuple[Strict, Sharing]:

@@ -176,14 +176,14 @@ def open_next(way: Way, nodes: Ints, left: int) -> Bools:
     fresh[nodes] = False
     short = [(count - int(mask[nodes].sum()), mask & fresh) for count, mask in way.counts]
     short = [one for one in short if one[0] > 0]
-    counted = np.array([mask for _, mask in short])
-    for kind in np.unique(counted, axis=1).T:
-        at = (counted == kind[:, None]).all(axis=0)
-        most = [max(0, count - gain) for (count, _), gain in zip(short, kind.tolist(), strict=True)]
+    number = np.int64 if len(short) < 63 else object
+    kinds = sum(mask.astype(number) * (1 << bit) for bit, (_, mask) in enumerate(short))
+    for kind in np.unique(kinds).tolist():
+        most = [max(0, count - (kind >> bit & 1)) for bit, (count, _) in enumerate(short)]
         twice = 0
         if len(most) == 2:
-            twice = min(*most, int(counted.all(axis=0).sum()) - bool(kind.all()))
-        found |= at & (sum(most) - twice < left)
+            twice = min(*most, int(np.count_nonzero(kinds == 3)) - (kind == 3))
+        found |= (kinds == kind) & (sum(most) - twice < left)
     return way.nodes & found
 
 

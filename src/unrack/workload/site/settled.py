@@ -241,10 +241,9 @@ def _said(jobs: JobTable, columns: tuple[str, ...]) -> pl.Series | None:
     """The first column that says anything, ``""`` where it does not; ``None``: there is none."""
     for name in columns:
         if name in jobs.extra.columns:
-            said = jobs.extra[name].cast(pl.String).fill_null("").str.strip_chars()
-            said = said.set(said.is_in(NOTHING), "")
-            if bool((said != "").any()):
-                return said
+            texts = [(text or "").strip() for text in jobs.extra[name].cast(pl.String).to_list()]
+            if any(said := ["" if text in NOTHING else text for text in texts]):  # Polars takes 1 ms for each job alone
+                return pl.Series(name, said)
     return None
 
 
