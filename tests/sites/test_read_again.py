@@ -1,7 +1,8 @@
-"""Nodes that jobs and sites name are the same ones in a run and when its folder is read again."""
+"""Nodes that jobs and sites name, and what jobs say, are the same in a run and when its folder is read again."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -39,3 +40,35 @@ def test_a_node_that_is_called_as_another_is_numbered_is_still_itself(tmp_path: 
     result = unrack.simulate(cluster, unrack.read_trace(tmp_path / "jobs.csv"), "easy")
     assert result.placements["first_node"].to_list() == [0, 0]
     assert result.jobs["state"].to_list() == ["finished", "finished", "rejected"]
+
+
+POLICY = """
+import numpy as np
+from unrack.policy import ListScheduler
+def by_team(view, queue, now):
+    team = view.column("team").to_list()
+    return np.array(sorted(queue.tolist(), key=lambda job: (team[job], job)), np.int64)
+Teams = ListScheduler(order=by_team, label="teams")
+"""
+
+
+@pytest.mark.parametrize("policy", ["easy", "easy(order=multifactor)", "Teams.py:Teams"])
+def test_an_explained_run_has_all_that_its_jobs_said(
+    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shorter limits, how nice they are, columns that a policy of one's own reads: each start is the one of the run."""
+    monkeypatch.chdir(tmp_path)
+    Path("Teams.py").write_text(POLICY)
+    rows = [f"{job},{job // 3},{9 + job % 4},{20 + job},{1 + job % 2},{5 + job % 5},{job * 37 % 90},{'cab'[job % 3]}"
+            for job in range(1, 25)]  # fmt: skip
+    Path("jobs.csv").write_text("\n".join(["id,submit,run,request,tasks,time_min_s,nice,team", *rows]) + "\n")
+    Path("study.toml").write_text(
+        f'policies = ["{policy}"]\nworkloads = [{{ trace = "jobs.csv" }}]\n[[clusters]]\n'
+        "nodes = [{ count = 3, cores = 1 }]\nsite = { priority = { age = 10, max_age = 60 } }\n"
+    )
+    assert CliRunner().invoke(app, ["run", "study.toml", "--out", "out"]).exit_code == 0
+    starts = dict(pl.read_parquet("out/runs/*/jobs.parquet").select("job", "start_s").iter_rows())
+    assert len(set(starts.values())) > 5
+    for job, start in starts.items():
+        told = CliRunner().invoke(app, ["explain", "out", str(job), "--json"])
+        assert json.loads(told.output)["attempts"][-1]["start_us"] == start * 1e6
