@@ -57,6 +57,7 @@ def test_a_site_without_qualities_of_service_does_not_honour_them(tmp_path: Path
         ({"partitions": [{"name": "batch"}]}, True),
         ({"partitions": [{"name": "batch", "default": True}]}, False),
         ({"limits": [{"amounts": {"jobs": 1}}]}, False),
+        ({"priority": {"job_size": 9}}, False),
         ({"accounts": [{"name": "physics"}]}, True),
     ],
 )

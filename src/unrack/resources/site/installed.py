@@ -112,7 +112,7 @@ class Site(Usual):
             "places": [list(place) for place in places],
         }
         made |= {"whose": [list(one) for one in whose]} if whose else {}
-        return Site({**self.written(), "bound": made}, self.cluster_nodes, self.at)
+        return Site({**self.file.model_dump(exclude_defaults=True), "bound": made}, self.cluster_nodes, self.at)
 
     # --- where ------------------------------------------------------------------------------------------------------
 

@@ -29,8 +29,6 @@ from unrack.study.results.record import RECORD, believed, read_record, readable
 from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, job_table
 from unrack.workload.site.graph import STATE_KEPT
-from unrack.workload.site.settled import SAID
-from unrack.workload.sizing import COLUMNS as SIZES
 from unrack.workload.tier_asks import NO_CEILING, TierAsks, tier_asks
 from unrack.workload.under_way import UnderWay
 from unrack.workload.usage.curves import curves_again
@@ -214,8 +212,8 @@ def _asks(frame: pl.DataFrame) -> TierAsks | None:
 
 
 def _said(frame: pl.DataFrame) -> pl.DataFrame:
-    """What jobs say of where and when they may start, and of their sizes."""
-    kept = frame.select(name for name in (*SAID, *SIZES) if name in frame.columns)
+    """All columns, as any may be one of the trace; ``state`` is that of the trace, if it had one."""
+    kept = frame.drop("state")
     return kept.with_columns(frame[STATE_KEPT].alias("state")) if STATE_KEPT in frame.columns else kept
 
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from unrack.cluster.domains import parted
+from unrack.cluster.domains import Level, NodeSets, parted
+from unrack.cluster.node_names import NUMBERS, Finder
 from unrack.cluster.pools.pool import Devices, Pool, no_devices
 from unrack.cluster.prices.bill import bill_of
 from unrack.cluster.prices.prices import Prices
@@ -90,22 +91,25 @@ def cluster_again(kept: Mapping[str, Any]) -> Cluster:
     rack_names, count = tuple(kept["rack_names"]), len(columns["cores"])
     devices = _devices(kept.get("devices"), count)
     countable = devices.countable(columns["cores"])
-    nodes = Nodes(columns["cores"], columns["memory_mb"], columns["rack"], rack_names, counters=countable)
-    levels = []
+    sets, levels = NodeSets(count, columns["rack"], rack_names), list[Level]()
+    sets.domains = {name: tuple(nodes) for name, nodes in kept["domains"].items()}
     for level, domains in kept.get("failure_domains", {}).items():
         members = {name: [node for text in texts for node in node_ids(text, count, name)]
                    for name, texts in domains.items()}  # fmt: skip
         levels.append(parted(level, members, count, level))
+    sets.levels, names = levels, tuple(expand(kept["names"])) if "names" in kept else ()
+    find = None if any(map(NUMBERS.fullmatch, names)) else Finder(sets, names)  # what is kept of sites is by number
+    nodes = Nodes(columns["cores"], columns["memory_mb"], columns["rack"], rack_names, find, countable)
     return Cluster(
         name=kept["name"],
         class_names=tuple(entry["name"] for entry in kept["classes"]),
         rack_names=rack_names,
-        domains={name: tuple(nodes) for name, nodes in kept["domains"].items()},
+        domains=sets.domains,
         failure_levels=tuple(levels),
         devices=devices,
         tiers=tiers_again(kept.get("tiers")),
         places=built(kept.get("resources", {}), nodes, kept["name"]),
-        names=tuple(expand(kept["names"])) if "names" in kept else (),
+        names=names,
         drained=tuple(kept.get("drained", ())),
         **columns,
     )

@@ -199,6 +199,7 @@ def idle(site: Site, jobs: JobTable) -> str:
     file, said = site.file, {name for name, columns in COLUMNS.items() if _said(jobs, columns) is not None}
     rules = (
         file.limits,
+        file.priority,
         file.partitions and ("partition" in said or any(one.default for one in file.partitions)),
         said & {"features", "nodes", "without"},
         file.reservations,
