@@ -12,7 +12,7 @@ from tries import seeds
 from unrack import simulate
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Ints
-from unrack.policy.discipline import queue_pass
+from unrack.policy.discipline.skyline import reserved
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.policy.placement.alone import Alone
 from unrack.workload.formats.rules import Intake
@@ -79,6 +79,7 @@ def schedule(cluster: Cluster, workload: Workload, policy: str) -> tuple[Any, ..
 def test_a_plan_chooses_devices_in_a_kernel_as_outside_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     kernel = Plan.chosen_in_kernel
+    monkeypatch.setattr(reserved, "FEW_ASKED", -1)
 
     def noted(plan: Plan, jobs: Ints) -> bool:
         asked.append(kernel(plan, jobs))
@@ -105,8 +106,8 @@ def test_a_pass_chooses_devices_in_a_kernel_as_outside_of_it(monkeypatch: pytest
     monkeypatch.setattr(Alone, "pass_over", noted)
     for seed in seeds(80):
         made = world(seed, 60, PASSES)
-        monkeypatch.setattr(queue_pass, "FEW_ASKED", -1)
+        monkeypatch.setattr(reserved, "FEW_ASKED", -1)
         inside = schedule(*made)
-        monkeypatch.setattr(queue_pass, "FEW_ASKED", 10**9)
+        monkeypatch.setattr(reserved, "FEW_ASKED", 10**9)
         assert inside == schedule(*made), (seed, made[2])
     assert sum(asked) > 10 * len(seeds(80))

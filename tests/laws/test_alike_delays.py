@@ -11,9 +11,9 @@ import pytest
 from laws.mixed_worlds import DRIVES, S
 
 from unrack.cluster.spec import Cluster
-from unrack.policy.discipline import queue_pass
 from unrack.policy.discipline.pass_choices import PassChoices
 from unrack.policy.discipline.queue_pass import Passes
+from unrack.policy.discipline.skyline import reserved
 from unrack.sim.result import Result
 from unrack.sim.simulate import simulate
 from unrack.workload.formats.rules import Intake
@@ -61,7 +61,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, seed: int, policy: str, count: int, a
 
     with monkeypatch.context() as patched:
         patched.setattr(PassChoices, "_leaves_place", counting)
-        patched.setattr(queue_pass, "FEW_ASKED", 10**9)  # all is asked outside of kernels, where it is counted
+        patched.setattr(reserved, "FEW_ASKED", 10**9)  # all is asked outside of kernels, where it is counted
         if not alike:
             patched.setattr(Passes, "goes_by_kind", lambda self, view: False)
         cluster, jobs = few_kinds(seed, count)

@@ -11,6 +11,7 @@ from law_worlds import World, begun
 from tries import seeds, some
 
 from unrack.cluster.spec import Cluster
+from unrack.policy.discipline.skyline import reserved
 from unrack.policy.discipline.skyline.plan import Plan
 from unrack.workload.job import job_table
 
@@ -69,6 +70,7 @@ def test_drives_that_some_nodes_reach_are_as_a_feature_of_these_nodes(way: str) 
 def test_a_plan_chooses_scarce_drives_in_its_kernel_as_outside_of_it(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rule, asked = f"conservative({way})", list[bool]()
     chosen = Plan.chosen_in_kernel
+    monkeypatch.setattr(reserved, "FEW_ASKED", -1)
 
     def noting(self: Plan, jobs: Any) -> bool:
         asked.append(chosen(self, jobs))
@@ -91,6 +93,7 @@ def test_a_plan_chooses_scarce_drives_in_its_kernel_as_outside_of_it(way: str, m
 def test_what_a_plan_refuses_before_it_chooses_has_no_place(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices that one job holds alone, and the memory of racks of which each lends within itself, are bounds in the
     kernel that no choice outside of it asks."""
+    monkeypatch.setattr(reserved, "FEW_ASKED", -1)
     for seed in range(some(9)):
         random = np.random.default_rng([29, seed])
         pool = {"kind": "gpu", "count": int(random.integers(1, 4)), "per": "node" if seed % 3 else "rack"}

@@ -13,15 +13,7 @@ from typing import Any
 import numpy as np
 
 from unrack.cluster.domains import NAMED, NODE, RACK, Level, NodeSets, lending_groups_of, rack_groups_of, racks_of
-from unrack.cluster.file import (
-    MOST_NODES,
-    ClusterFile,
-    MemoryPool,
-    NodeClass,
-    content_of,
-    keys_at,
-    torus_of,
-)
+from unrack.cluster.file import MOST_NODES, ClusterFile, MemoryPool, NodeClass, content_of, keys_at, torus_of
 from unrack.cluster.node_names import Finder, by_name, drained_nodes, node_names_of
 from unrack.cluster.pools.from_file import plan_pools
 from unrack.cluster.pools.pool import Devices, build_devices, no_devices

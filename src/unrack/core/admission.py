@@ -80,12 +80,7 @@ class Admission:
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        policy: Policy[Any],
-        pace_of: Callable[[JobTable], Pace],
-        jobs: JobTable,
-        pace: Pace,
+        self, cluster: Cluster, policy: Policy[Any], pace_of: Callable[[JobTable], Pace], jobs: JobTable, pace: Pace
     ) -> None:
         self.cluster, self.policy, self._pace_of = cluster, policy, pace_of
         self.traits = traits_of(policy)

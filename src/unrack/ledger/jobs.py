@@ -15,21 +15,9 @@ import numpy as np
 
 from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import (
-    ASKED_CORES,
-    ASKED_MB,
-    ASKED_TASKS,
-    ASKED_US,
-    grown,
-    plain,
-)
+from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, grown, plain
 from unrack.ledger.holding import strike
-from unrack.ledger.lease import (
-    Lease,
-    Sizes,
-    Suspended,
-    from_rows,
-)
+from unrack.ledger.lease import Lease, Sizes, Suspended, from_rows
 from unrack.units import NEVER_US
 
 

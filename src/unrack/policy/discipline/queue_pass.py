@@ -38,8 +38,6 @@ Chooser = Callable[[int, bool], Choices]
 NO_SECOND: Ints = np.empty(0, np.int64)
 """Those behind the head are tried in the order of the queue."""
 HAS_NONE = plain(has_none)
-FEW_ASKED = 300
-"""So many choices are made before the kernel that makes them would be compiled."""
 
 
 @dataclass(slots=True)
@@ -75,7 +73,6 @@ class Passes(Reserved):
     # order `turn`, or is over
     going: tuple[int, int, int] | None = None
     turn: tuple[Ints, Ints] | None = None
-    asked: int = 0  # how many choices were made outside of kernels
     made: Choices | None = None  # of passes that go in steps: kept from round to round
     kinds_of: int = 0  # of how many jobs the kinds are noted
     opening: list[int] = field(default_factory=list)  # jobs without a place that time alone may give one
@@ -160,9 +157,9 @@ class Passes(Reserved):
         return [chosen.get(job) or Start(self.lease(s)) for s, job in enumerate(jobs.tolist())]
 
     def _in_line(self, view: View, order: Ints) -> bool:
-        """Whether all is chosen in kernels, which know the devices over time: once much was asked outside of them."""
+        """Whether all is chosen in kernels, which know the devices over time."""
         apart = self.steps or len(self.columns.windows) or view.contention is not None or view.cluster.devices.detach_us
-        return self.asked > FEW_ASKED and not apart and self.chosen_in_kernel(order)
+        return not apart and self.chosen_in_kernel(order)
 
     def _rested(self, made: Choices) -> DeviceLine | None:
         """The devices over time, which are taken over once they are asked about; ``None``: no kernel knows the rule."""

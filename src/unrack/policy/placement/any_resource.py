@@ -18,14 +18,7 @@ from unrack.policy.discipline.walk import REFUSED
 from unrack.policy.gpus.rule import GpuRule
 from unrack.policy.orders import Order, learns_of, reads_of
 from unrack.policy.own.answers import checked_lease
-from unrack.policy.placement.claiming import (
-    Claiming,
-    claiming,
-    claims_asked,
-    found_together,
-    ways,
-    why_not_together,
-)
+from unrack.policy.placement.claiming import Claiming, claiming, claims_asked, found_together, ways, why_not_together
 from unrack.policy.placement.contract import MemoryRule, MixedNotes
 from unrack.policy.placement.lent_memory import FITS, LentMemory, LocalMemory
 from unrack.policy.placement.mixed import Mixed

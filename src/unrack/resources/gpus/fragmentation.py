@@ -154,12 +154,7 @@ def usual_demands(jobs: pl.DataFrame) -> Demands:
 
 
 def _changes(
-    fleet: Fleet,
-    counts: Bools,
-    claims: pl.DataFrame,
-    placements: pl.DataFrame,
-    start_s: float,
-    end_s: float,
+    fleet: Fleet, counts: Bools, claims: pl.DataFrame, placements: pl.DataFrame, start_s: float, end_s: float
 ) -> tuple[Floats, Changes]:
     """The times of all changes on nodes that count, and what they are."""
     number = {place.name: i for i, place in enumerate(fleet.places)}

@@ -118,12 +118,7 @@ class Watch:
 
 
 def explain(
-    cluster: Cluster,
-    jobs: JobTable,
-    policy: Policy[Any],
-    job: int,
-    seed: int = 0,
-    world: World = NOTHING_SPECIAL,
+    cluster: Cluster, jobs: JobTable, policy: Policy[Any], job: int, seed: int = 0, world: World = NOTHING_SPECIAL
 ) -> Story:
     """The life of a job (an index into ``jobs``) in the run with these inputs; raises as :func:`unrack.simulate`."""
     with PolicyAtWork(policy):
@@ -185,12 +180,7 @@ class RoundWatch:
 
 
 def explain_round(
-    cluster: Cluster,
-    jobs: JobTable,
-    policy: Policy[Any],
-    from_us: int,
-    seed: int = 0,
-    world: World = NOTHING_SPECIAL,
+    cluster: Cluster, jobs: JobTable, policy: Policy[Any], from_us: int, seed: int = 0, world: World = NOTHING_SPECIAL
 ) -> RoundStory:
     """The first round at or after ``from_us`` of the run with these inputs.
 

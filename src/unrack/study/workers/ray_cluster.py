@@ -11,14 +11,7 @@ from functools import partial
 from typing import Any
 
 from unrack.errors import InputError
-from unrack.study.workers.cluster import (
-    PATIENCE_S,
-    OnCluster,
-    answered_there,
-    reached,
-    stamp,
-    stamp_there,
-)
+from unrack.study.workers.cluster import PATIENCE_S, OnCluster, answered_there, reached, stamp, stamp_there
 from unrack.study.workers.shared import Packed
 
 ASK_EVERY_S = 0.25

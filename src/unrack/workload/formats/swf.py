@@ -242,12 +242,7 @@ def _field_columns(lines: bytes, at: Locator) -> pl.DataFrame:
     """One row a job line: the 18 :data:`FIELDS`, times in µs; ``more`` is null where a line ends there."""
     head = " ".join(f"field{k}" for k in range(1, 20)).encode()
     text = pl.read_csv(
-        head + lines,
-        separator=" ",
-        quote_char=None,
-        comment_prefix=";",
-        truncate_ragged_lines=True,
-        infer_schema=False,
+        head + lines, separator=" ", quote_char=None, comment_prefix=";", truncate_ragged_lines=True, infer_schema=False
     )
     text.columns = [*FIELDS, "more"]
     last = text[FIELDS[-1]]

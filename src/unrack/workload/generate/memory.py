@@ -155,14 +155,7 @@ def _profile(row: dict[str, str], place: int, at: Locator) -> MeasuredApplicatio
 _ROWS = 8192
 
 
-def match(
-    nodes: Ints,
-    run_s: Floats,
-    profile_nodes: Ints,
-    profile_run_s: Floats,
-    *,
-    so_far: bool = False,
-) -> Ints:
+def match(nodes: Ints, run_s: Floats, profile_nodes: Ints, profile_run_s: Floats, *, so_far: bool = False) -> Ints:
     """``int64[jobs]``: for each job the row of the profile nearest to it, the first of equals.
 
     Parameters

@@ -131,6 +131,7 @@ class Plan(Grouped):
             if count == CHOOSE:
                 made = made or choices(now, what.trust)
                 self._choose(made, int(cursor[AT]), jobs)
+                self.asked += 1
                 continue
             if line is not None and cursor[SHORT] in (BOOKED, SHARERS):
                 line.more(bool(cursor[SHORT] == SHARERS))

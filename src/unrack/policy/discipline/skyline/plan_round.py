@@ -55,11 +55,7 @@ from unrack.policy.discipline.skyline.columns import (
     PlanRound,
     PlanRule,
 )
-from unrack.policy.discipline.skyline.kept import (
-    moved,
-    reach_of,
-    room_from,
-)
+from unrack.policy.discipline.skyline.kept import moved, reach_of, room_from
 from unrack.policy.discipline.skyline.levels import book_windows, earliest, fits_in, levels_of, parts_of, short_of
 from unrack.policy.discipline.skyline.starting import start_those_due
 from unrack.policy.discipline.skyline.steps import (

@@ -50,6 +50,8 @@ from unrack.workload.job import ESTIMATE, TASKS
 NODES = int(Grain.NODES)
 MOST_KEPT = 62
 """Of how many kinds of places on nodes kernels know."""
+FEW_ASKED = 100
+"""So many choices are made outside of kernels before the one that makes them would be compiled."""
 NO_LIMITS: Ints = np.zeros(0, np.int64)
 BY_JOB = {"start": -1, "where": 0, "held": -1, "wants": 0, "fixed_at": 0, "kind": -1, "kept_of": 0, "due": -1}
 """Columns by job, and what they are of a job that is not known yet."""
@@ -76,8 +78,7 @@ class Reserved:
     ample: set[int] = field(default_factory=set)  # jobs that find all that depends on where they run, wherever they do
     modelled: bool = False  # whether one of them asks for devices on which jobs slow each other down
     noted: dict[str, Any] = field(default_factory=dict)  # of orders: a :data:`unrack.policy.orders.Noted`
-    # reservations that hold devices, or of several components
-    leases: dict[int, Lease] = field(default_factory=dict)
+    leases: dict[int, Lease] = field(default_factory=dict)  # reservations that hold devices, or of several components
     choosing: int = -1  # the place in the order of the job for which a choice was made last
     # whether a promise was taken over with a lease that means nothing here: all are to be made anew, in order of start
     lost: bool = False
@@ -85,6 +86,7 @@ class Reserved:
     planned_version: int = -1
     planned_at: int = -1
     rounds: int = 0  # how many there were
+    asked: int = 0  # how many choices were made outside of kernels
     notes: Any = None  # of the placement, where a choice was made
     line: DeviceLine | None = None  # devices over time, where a choice was made
 
@@ -286,8 +288,8 @@ class Reserved:
         return Wants.ELSEWHERE if self.lends else Wants.CHOICE
 
     def chosen_in_kernel(self, jobs: Ints) -> bool:
-        """Whether the devices of all that ask for any can be chosen in a kernel."""
-        if not (self.in_kernel and self.chosen) or self.modelled:
+        """Whether the devices of all that ask for any can be chosen in a kernel, and that is worth it."""
+        if self.asked <= FEW_ASKED or not (self.in_kernel and self.chosen) or self.modelled:
             return False
         wants = self.columns.wants[jobs]
         some = (wants == DEVICES) | (wants == LENT_DEVICES)
