@@ -9,18 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unrack.metric.estimate import Estimate
-from unrack_papers.claim import (
-    MORE,
-    Check,
-    Claim,
-    changes,
-    close,
-    exceeds,
-    largest_gap,
-    lies,
-    narrows,
-    together,
-)
+from unrack_papers.claim import MORE, Check, Claim, changes, close, exceeds, largest_gap, lies, narrows, together
 from unrack_papers.measured import Measured
 from unrack_papers.options import Options
 from unrack_papers.reproduction import Place

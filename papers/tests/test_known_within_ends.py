@@ -71,12 +71,7 @@ def test_a_mean_says_that_it_is_at_least_or_at_most_so_much(values: list[Value],
 
 @pytest.mark.parametrize(
     ("low", "high", "wanted"),
-    [
-        (90, math.inf, Verdict.AGREES),
-        (0, 90, Verdict.DIFFERS),
-        (90, 110, Verdict.OPEN),
-        (110, math.inf, Verdict.OPEN),
-    ],
+    [(90, math.inf, Verdict.AGREES), (0, 90, Verdict.DIFFERS), (90, 110, Verdict.OPEN), (110, math.inf, Verdict.OPEN)],
 )
 def test_claims_are_judged_by_what_is_known(low: float, high: float, wanted: Verdict) -> None:
     check = Check("x", "", mean_of(6 * [ABOVE]), low, high, steps=True)

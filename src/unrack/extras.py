@@ -35,11 +35,7 @@ def needed_for(purpose: str) -> Iterator[None]:
         raise MissingError(purpose, str(error.name).partition(".")[0], extra) from None
 
 
-PURPOSES = {
-    "vl_convert": "pictures as files (svg, png, pdf)",
-    "altair": "charts in Python",
-    "pandas": "pandas tables",
-}
+PURPOSES = {"vl_convert": "pictures as files (svg, png, pdf)", "altair": "charts in Python", "pandas": "pandas tables"}
 """Library → what it is for, where a library is for one thing."""
 
 

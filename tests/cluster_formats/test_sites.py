@@ -270,10 +270,7 @@ def test_a_dump_is_its_accounts_users_shares_and_limits() -> None:
         {
             "name": "alice",
             "shares": 4,
-            "limits": [
-                {"per": "user", "amounts": {"jobs": 2}},
-                {"per": "all", "amounts": {"counted.matlab_flex": 1}},
-            ],
+            "limits": [{"per": "user", "amounts": {"jobs": 2}}, {"per": "all", "amounts": {"counted.matlab_flex": 1}}],
         },
         "bob",
     ]

@@ -24,11 +24,7 @@ from unrack.workload.job import JobTable, Workload, job_table
 
 S = 1_000_000
 """Microseconds in a second."""
-QUANTITIES = {
-    "nvme": ("bandwidth_mb_s", "capacity_mb"),
-    "gpu": ("bandwidth_mb_s", "memory_mb"),
-    "fpga": ("luts",),
-}
+QUANTITIES = {"nvme": ("bandwidth_mb_s", "capacity_mb"), "gpu": ("bandwidth_mb_s", "memory_mb"), "fpga": ("luts",)}
 PLACERS = [name for name, entry in POLICIES.items() if entry.summary.startswith("pools:")]
 """The policies for pools."""
 

@@ -62,9 +62,6 @@ def test_jobs_alike_that_differ_in_their_deadlines_are_skipped_only_where_they_h
 
 @pytest.mark.parametrize("rule", ["max-composition", "min-fragmentation", "disaggregation-aware"])
 @draws(40)
-@given(
-    world=worlds() | st.integers(0, 2**32).map(crowd),
-    order=st.sampled_from(ORDERS),
-)
+@given(world=worlds() | st.integers(0, 2**32).map(crowd), order=st.sampled_from(ORDERS))
 def test_the_authors_reading_decides_as_its_plain_twin(rule: str, world: World, order: str) -> None:
     same(world, rule, order, authors=True)

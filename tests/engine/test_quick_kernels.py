@@ -96,15 +96,7 @@ def _by_dictionary(values: Any) -> int:
 
 @pytest.mark.parametrize(
     "function",
-    [
-        _sum_of_generated,
-        _comprehended,
-        _with_function,
-        _of_whole_arrays,
-        _with_none,
-        _by_constants,
-        _by_dictionary,
-    ],
+    [_sum_of_generated, _comprehended, _with_function, _of_whole_arrays, _with_none, _by_constants, _by_dictionary],
 )
 def test_what_functions_may_hold_is_compiled_as_before(function: Callable[[Any], int]) -> None:
     values = np.array([3, 1, 4, 1, 5])

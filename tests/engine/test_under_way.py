@@ -237,11 +237,7 @@ def test_filters_leave_jobs_that_run_where_they_are(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "got"),
-    [
-        ({"names": "n[1-3]"}, "3 names"),
-        ({"names": "n[1-"}, "n[1-"),
-        ({"names": "n1,n1"}, "two nodes called 'n1'"),
-    ],
+    [({"names": "n[1-3]"}, "3 names"), ({"names": "n[1-"}, "n[1-"), ({"names": "n1,n1"}, "two nodes called 'n1'")],
 )
 def test_names_that_are_not_one_for_each_node_are_refused(content: dict[str, str], got: str) -> None:
     with pytest.raises(ClusterError, match="nodes") as caught:

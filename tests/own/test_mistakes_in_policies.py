@@ -65,10 +65,7 @@ ANSWERS = {
         ["amounts below 0: [[0, 1, 1, -1, 0]]", "tasks, cores, MB"],
     ),
     "a reason that is a text": ("return [Reject(0, 'no')], memory", ["Reject(reason='no')", "a Reason("]),
-    "a job that is none": (
-        "return [Requeue(None, Reason(Code.PREEMPTED))], memory",
-        ["Requeue(job=None)", "number"],
-    ),
+    "a job that is none": ("return [Requeue(None, Reason(Code.PREEMPTED))], memory", ["Requeue(job=None)", "number"]),
 }
 """The body of ``decide`` → what is said."""
 

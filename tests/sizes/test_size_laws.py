@@ -149,12 +149,7 @@ def test_a_change_that_costs_more_than_it_saves_is_not_made() -> None:
 def test_what_is_asked_of_other_things_scales_with_the_tasks() -> None:
     """Six licences, one a task: a job cannot grow beyond them."""
     one = np.ones(1, np.int64)
-    jobs = {
-        "submit_us": 0 * one,
-        "work_us": 60 * S * one,
-        "tasks": 2 * one,
-        "devices": {("counted", "licence"): one},
-    }
+    jobs = {"submit_us": 0 * one, "work_us": 60 * S * one, "tasks": 2 * one, "devices": {("counted", "licence"): one}}
     result = played(
         "fcfs(resizing=fpsma)", jobs, min_tasks=[1], max_tasks=[8], speedup=["linear"], flexibility=["malleable"]
     )

@@ -223,11 +223,7 @@ def test_an_order_by_cores_tells_that_it_does_not_see_gpus(order: str) -> None:
         submit_us=np.zeros(2, np.int64), work_us=np.full(2, 10**6), tasks=np.ones(2, np.int64),
         devices={("gpus", "count"): np.array([8, 0])},
     )  # fmt: skip
-    cases = {
-        "asked": (jobs, order),
-        "nobody asks": (jobs.take(np.array([1])), order),
-        "by time": (jobs, "sjf"),
-    }
+    cases = {"asked": (jobs, order), "nobody asks": (jobs.take(np.array([1])), order), "by time": (jobs, "sjf")}
     notes = {
         case: [one.why_not for one in effects(cluster, some, make_policy("list", {"order": by})) if one.key == "order"]
         for case, (some, by) in cases.items()

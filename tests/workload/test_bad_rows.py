@@ -83,10 +83,7 @@ def test_marks_of_windows_and_a_cut_last_line_are_no_harm() -> None:
         ('id,submit,run\n1,0,10\n2,0,10,7\n"3\n3",0,10\n4,0,1\n', ["line 3", "4 fields"]),
         ("; UnixStartTime: 0\n" + SWF.format(1, 10) + SWF.format(2, "x") + "\n" + SWF.format(3, 5), ["line 3", "'x'"]),
         (SWF.format(1, 10) + "1 2 3\n" + SWF.format(3, 5), ["line 2", "3 fields"]),
-        (
-            "JOBID|ST|CPUS|TIME_LIMIT\n1|PD|1|1:00:00\n2|PD|x|1:00:00\n3|PD|1|1:00:00\n",
-            ["line 3", "ncpus"],
-        ),
+        ("JOBID|ST|CPUS|TIME_LIMIT\n1|PD|1|1:00:00\n2|PD|x|1:00:00\n3|PD|1|1:00:00\n", ["line 3", "ncpus"]),
     ],
 )
 def test_every_format_of_lines_does_so(text: str, lines: list[str]) -> None:

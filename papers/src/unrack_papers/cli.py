@@ -37,8 +37,7 @@ def _names(incomplete: str) -> list[str]:
 
 def reproduce(
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="Which; see --list.", show_default=False, autocompletion=_names),
+        str | None, typer.Argument(metavar="NAME", help="Which; see --list.", show_default=False, autocompletion=_names)
     ] = None,
     listed: Annotated[bool, typer.Option("--list", "-l", help="List the names, a line each, and stop.")] = False,
     seeds: Annotated[
@@ -64,8 +63,7 @@ def reproduce(
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=0, help="Worker processes; 0: one for each core.")] = 0,
     on: OnOption = "processes",
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/reproduce)."),
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Where to write (default: out/reproduce).")
     ] = None,
     arrivals: Annotated[
         str | None,
@@ -132,8 +130,7 @@ def reproduce(
         ),
     ] = None,
     servers: Annotated[
-        str | None,
-        typer.Option("--servers", metavar="FILE", help="slo-*: JSON of servers, in place of drawn ones."),
+        str | None, typer.Option("--servers", metavar="FILE", help="slo-*: JSON of servers, in place of drawn ones.")
     ] = None,
     times: Annotated[
         str | None,

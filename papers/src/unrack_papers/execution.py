@@ -103,10 +103,7 @@ def solved_before(
 
 
 def resumed(
-    tasks: Sequence[Task],
-    measure: Measurement,
-    folder: Path,
-    run: Callable[[Sequence[Task], Measurement], Answers],
+    tasks: Sequence[Task], measure: Measurement, folder: Path, run: Callable[[Sequence[Task], Measurement], Answers]
 ) -> Answers:
     """The numbers of every row, those that are kept first; what is run is kept as soon as it is known.
 

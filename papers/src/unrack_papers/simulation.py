@@ -87,11 +87,7 @@ def contentions(task: Task) -> dict[Contended, MemoryContention | None]:
     if task.profiles is None:
         return dict.fromkeys(get_args(Contended))
     profiles = read_profiles(task.profiles) if task.profiles else synthetic_profiles()
-    return {
-        "whole": MemoryContention(profiles),
-        "share": MemoryContention(profiles, traffic="share"),
-        "off": None,
-    }
+    return {"whole": MemoryContention(profiles), "share": MemoryContention(profiles, traffic="share"), "off": None}
 
 
 def cluster_of(name: str | Mapping[str, Any]) -> Cluster:

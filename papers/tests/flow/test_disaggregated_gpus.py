@@ -8,17 +8,7 @@ from disaggregated_pretend import few
 
 from unrack.policy.table import parse_policy
 from unrack.sim.simulate import simulate
-from unrack_papers.amaral.flow.makespan import (
-    ALL,
-    EARLY,
-    EASY,
-    EASY_WITH,
-    MAKESPAN,
-    SMALL,
-    SPEEDUP,
-    TEN,
-    USED,
-)
+from unrack_papers.amaral.flow.makespan import ALL, EARLY, EASY, EASY_WITH, MAKESPAN, SMALL, SPEEDUP, TEN, USED
 from unrack_papers.amaral.flow.network import AWARE, LATE, SENDING, STEP, WITH_AWARE, most_by_awareness
 from unrack_papers.amaral.flow.network import SMALL as SIXTY_FOUR
 from unrack_papers.amaral.flow.solvers import CYCLES, GROUP, ROWS, growth

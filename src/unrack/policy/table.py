@@ -195,9 +195,7 @@ _OWN: dict[str, PolicyEntry] = {
         reading=READING,
     ),
     "min-fragmentation": _pooled(
-        "min-fragmentation",
-        "pools: share where least is left unused; else the emptiest node (Alg. 2)",
-        reading=READING,
+        "min-fragmentation", "pools: share where least is left unused; else the emptiest node (Alg. 2)", reading=READING
     ),
     "disaggregation-aware": _pooled(
         "disaggregation-aware",
@@ -278,10 +276,7 @@ RESIZING = Parameter(
     "resizing", one_of(RESIZINGS), "", "how malleable jobs grow and shrink: fpsma or egs; default: they do not"
 )
 EXTENSION = Parameter(
-    "step_us",
-    duration,
-    "",
-    "how much more time a job at its limit is given at once, where that delays no job",
+    "step_us", duration, "", "how much more time a job at its limit is given at once, where that delays no job"
 )
 MOST = Parameter("most_us", duration, "4 times extension", "how much more time it is given in all")
 OF_ALL = {

@@ -47,10 +47,7 @@ class Effect(NamedTuple):
 
 
 def effects(
-    cluster: Cluster,
-    jobs: JobTable,
-    policy: Policy[Any],
-    world: World = NOTHING_SPECIAL,
+    cluster: Cluster, jobs: JobTable, policy: Policy[Any], world: World = NOTHING_SPECIAL
 ) -> tuple[Effect, ...]:
     """What was asked for, and whether it can change anything in a run with these inputs.
 

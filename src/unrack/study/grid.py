@@ -303,9 +303,7 @@ def _of_study(
 
 
 def _contention(
-    table: StudyTable,
-    document: Document,
-    read: dict[str, MemoryContention | None],
+    table: StudyTable, document: Document, read: dict[str, MemoryContention | None]
 ) -> MemoryContention | None:
     """The same settings are read once."""
     key = json.dumps(table.contention, sort_keys=True, default=str)

@@ -36,8 +36,7 @@ ODD = {"gpus": 5, "per_socket": 3}
 
 
 @pytest.mark.parametrize(
-    ("machine", "at_one"),
-    [("minsky", 2), ("pcie-4", 2), ({"gpus": 4}, 4), ({"gpus": 3, "per_socket": 1}, 1), (ODD, 3)],
+    ("machine", "at_one"), [("minsky", 2), ("pcie-4", 2), ({"gpus": 4}, 4), ({"gpus": 3, "per_socket": 1}, 1), (ODD, 3)]
 )
 def test_a_job_alone_runs_its_time_wherever_it_must_be_apart(machine: Any, at_one: int, tmp_path: Path) -> None:
     (tmp_path / "factors.csv").write_text(FACTORS)

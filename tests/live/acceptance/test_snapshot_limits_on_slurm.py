@@ -41,10 +41,7 @@ def taken() -> Iterator[Taken]:
         bed.scontrol("update", f"JobId={both[0]}", "StartTime=now+40")
         bed.scontrol("release", str(both[0]))
         reading = CommandClient(environment=bed.env).read()
-        yield (
-            snapshot_of(reading, scheduler),
-            {"first": jobs[0], "third": jobs[2], "fourth": jobs[3], "het": both[0]},
-        )
+        yield (snapshot_of(reading, scheduler), {"first": jobs[0], "third": jobs[2], "fourth": jobs[3], "het": both[0]})
 
 
 def test_who_waits_for_a_limit_starts_when_those_before_end(taken: Taken) -> None:

@@ -104,10 +104,7 @@ def fake(folder: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-@pytest.mark.parametrize(
-    "squeue",
-    ["exit 1", "echo oops", "printf 'a~b'", "sleep 30", "kill -9 $$", "printf '\\377'"],
-)
+@pytest.mark.parametrize("squeue", ["exit 1", "echo oops", "printf 'a~b'", "sleep 30", "kill -9 $$", "printf '\\377'"])
 def test_commands_that_fail_or_print_nonsense_are_unreachable(tmp_path: Path, squeue: str) -> None:
     for name, script in {"squeue": squeue, "sinfo": "exit 0", "scontrol": "echo slurm 23.11.1"}.items():
         fake(tmp_path, name, script)

@@ -136,9 +136,7 @@ def test_a_cut_at_every_byte_leaves_all_whole_batches_before_it(tmp_path: Path) 
         assert values(folder) == [*wanted, {"next": 1}]
 
 
-def test_a_flipped_bit_is_an_error_with_its_line_and_in_the_last_batch_it_is_a_tail(
-    tmp_path: Path,
-) -> None:
+def test_a_flipped_bit_is_an_error_with_its_line_and_in_the_last_batch_it_is_a_tail(tmp_path: Path) -> None:
     with Journal.open(tmp_path) as journal:
         for i in range(3):
             journal.append([{"i": i, "j": j} for j in range(2)])

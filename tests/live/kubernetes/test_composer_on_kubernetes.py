@@ -189,8 +189,7 @@ def test_two_drivers_have_one_fabric(bed: KubernetesBed, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("device", "more", "reason"),
-    [("nvme-rack0-9", {}, "NoDevice"), (DRIVE, {"adminAccess": True}, "AdminAccess")],
+    ("device", "more", "reason"), [("nvme-rack0-9", {}, "NoDevice"), (DRIVE, {"adminAccess": True}, "AdminAccess")]
 )
 def test_what_cannot_be_attached_is_told_at_once(
     bed: KubernetesBed, tmp_path: Path, device: str, more: Content, reason: str

@@ -48,11 +48,7 @@ def test_the_example_is_a_site() -> None:
 
 def test_only_the_partitions_are_needed(tmp_path: Path) -> None:
     found = site('partitions = ["a", "b.c-d_1"]', tmp_path)
-    assert (found.policy_spec.name, found.take, found.on_policy_fault) == (
-        "easy",
-        Take.BY_ADMIN,
-        OnPolicyFault.FCFS,
-    )
+    assert (found.policy_spec.name, found.take, found.on_policy_fault) == ("easy", Take.BY_ADMIN, OnPolicyFault.FCFS)
     assert (found.fabric, found.performance_models, found.additions.keys(["n1"])) == ({"kind": "none"}, (), {})
     assert found.journal.snapshot_every_mb == 64
 

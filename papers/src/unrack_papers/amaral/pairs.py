@@ -166,11 +166,7 @@ def group_beside(size: str) -> str:
 
 
 paired = partial(
-    Reproduction,
-    paper=f"{PAPER}, section 3.2",
-    defaults=Options(seeds=1),
-    takes=frozenset({"times"}),
-    exact=True,
+    Reproduction, paper=f"{PAPER}, section 3.2", defaults=Options(seeds=1), takes=frozenset({"times"}), exact=True
 )
 """A reproduction of one or two jobs on one machine."""
 

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from unrack_papers.claim import MORE, Claim, exceeds, lies, together
 from unrack_papers.farshin.counts import OUTCOMES, SETS
-from unrack_papers.farshin.servers import (
-    ALLOCATOR,
-    AT_ONCE,
-    BEST_FIT,
-    FIRST_FIT,
-    GB,
-    NOTES,
-    SETUP,
-    served,
-)
+from unrack_papers.farshin.servers import ALLOCATOR, AT_ONCE, BEST_FIT, FIRST_FIT, GB, NOTES, SETUP, served
 from unrack_papers.measured import Measured
 from unrack_papers.pages.figure import bars, rows_of_figures
 from unrack_papers.pages.sheet import Sheet, columns, line, named, texts

@@ -60,10 +60,7 @@ def least_price(supply: Supply, asks: Asked, allocation: Allocation) -> int:
 
 
 def regular_supply(
-    clusters: int,
-    compute: tuple[int, int],
-    remote: tuple[tuple[int, int, int, int], ...],
-    price: int,
+    clusters: int, compute: tuple[int, int], remote: tuple[tuple[int, int, int, int], ...], price: int
 ) -> Supply:
     """Equal clusters, each with a compute pool and remote pools that may be shared by consecutive clusters.
 

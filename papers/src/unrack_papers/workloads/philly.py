@@ -106,10 +106,5 @@ def per_task(gpus: int, most: int) -> int:
     return next(each for each in range(min(gpus, most), 0, -1) if gpus % each == 0)
 
 
-FORMAT = make_format(
-    read_philly,
-    "CSV of jobs on GPUs (Microsoft Philly)",
-    "counted",
-    giveaway=GIVEAWAY,
-)
+FORMAT = make_format(read_philly, "CSV of jobs on GPUs (Microsoft Philly)", "counted", giveaway=GIVEAWAY)
 """What unrack finds under the name ``philly``."""

@@ -121,10 +121,7 @@ def _solo_times_s(
 
 
 FORMAT = make_format(
-    read_minsky,
-    "CSV of training jobs on GPUs, without run times",
-    "memory app counted",
-    giveaway=GIVEAWAY,
+    read_minsky, "CSV of training jobs on GPUs, without run times", "memory app counted", giveaway=GIVEAWAY
 )
 """What unrack finds under the name ``minsky``."""
 

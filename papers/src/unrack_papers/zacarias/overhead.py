@@ -13,16 +13,7 @@ from unrack_papers.pages.figure import bars
 from unrack_papers.pages.sheet import Sheet, grid
 from unrack_papers.reproduction import Numbers, Point, Quantity, Values
 from unrack_papers.zacarias.counts import jobs_with_memory
-from unrack_papers.zacarias.systems import (
-    BASELINE,
-    DISAGGREGATED,
-    NOTES,
-    SHARES,
-    lent,
-    mean,
-    mix,
-    row,
-)
+from unrack_papers.zacarias.systems import BASELINE, DISAGGREGATED, NOTES, SHARES, lent, mean, mix, row
 from unrack_papers.zacarias.throughput import title
 
 ATTEMPTS = Quantity("attempts a job", "attempts", 1, 1)

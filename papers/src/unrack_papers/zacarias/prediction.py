@@ -196,12 +196,7 @@ REPRODUCTION = Reproduction(
     ),
     quantities=(MEAN, DEVIATION, GREATEST, TAIL, WELL, COUNT),
     claims=CLAIMS,
-    draw=rows_of_figures(
-        [
-            bars(MEAN.label, "mean error, %"),
-            bars(GREATEST.label, "greatest error, %"),
-        ]
-    ),
+    draw=rows_of_figures([bars(MEAN.label, "mean error, %"), bars(GREATEST.label, "greatest error, %")]),
     x_title="curve, or what is left out",
     group_title="targets",
     printed=_printed(),

@@ -141,8 +141,7 @@ PAIRS_SHOWN = 20
 def compare(
     state: DriverState,
     at_once: Annotated[
-        bool,
-        typer.Option("--at-once", help="Acknowledge simulated starts at once; else as late as the real ones."),
+        bool, typer.Option("--at-once", help="Acknowledge simulated starts at once; else as late as the real ones.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON.")] = False,
 ) -> None:

@@ -37,12 +37,7 @@ MISSING = "nothing is counted: the library prometheus_client is not there; pip i
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-DECIDED = {
-    "decided-start": "start",
-    "decided-resize": "change",
-    "decided-requeue": "stop",
-    "decided-reject": "reject",
-}
+DECIDED = {"decided-start": "start", "decided-resize": "change", "decided-requeue": "stop", "decided-reject": "reject"}
 """The driver's words for what a policy decides → the labels of decisions."""
 
 

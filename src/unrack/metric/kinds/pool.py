@@ -68,11 +68,7 @@ def stranded_of(
 
 
 def stranded_steps(
-    shares: pl.DataFrame,
-    placements: pl.DataFrame,
-    pools: Sequence[tuple[int, int, Bools]],
-    cores: Ints,
-    least: int,
+    shares: pl.DataFrame, placements: pl.DataFrame, pools: Sequence[tuple[int, int, Bools]], cores: Ints, least: int
 ) -> pl.DataFrame:
     """How many devices are stranded: free, but no node that may attach them has enough free cores.
 

@@ -29,15 +29,7 @@ from unrack.ledger.devices.columns import (
     DeviceColumns,
 )  # fmt: skip
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
-from unrack.policy.pools.compositions import (
-    ROUNDING_US,
-    finish_on,
-    grown,
-    has_room,
-    least_devices,
-    new_parts,
-    node_of,
-)
+from unrack.policy.pools.compositions import ROUNDING_US, finish_on, grown, has_room, least_devices, new_parts, node_of
 from unrack.policy.pools.lookahead_kernel import wasteful
 from unrack.policy.pools.place_kernel import (
     MAX_COMPOSITION,

@@ -12,16 +12,7 @@ import numpy as np
 from unrack.jit import inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_US, CPU, MEM
-from unrack.ledger.devices.line_kernel import (
-    ASKED,
-    ASKED_AT,
-    NOT_BEGUN,
-    OLD,
-    OLD_TURN,
-    TRIED,
-    give_up,
-    reserve,
-)
+from unrack.ledger.devices.line_kernel import ASKED, ASKED_AT, NOT_BEGUN, OLD, OLD_TURN, TRIED, give_up, reserve
 from unrack.ledger.devices.playing import BEGAN, EXPECTED_US, START_US
 from unrack.policy.discipline import walk
 from unrack.policy.discipline.head_search import take_then

@@ -227,11 +227,7 @@ class Stretch:
             state.lease_at,
         )  # fmt: skip
         own = {name: sealed(getattr(ledger, name)) for name in ("asks", "running", "pool", "lease_at")}
-        own |= {
-            "set_of": sealed(state.set_of),
-            "now": state.free,
-            "most": self.most,
-        }
+        own |= {"set_of": sealed(state.set_of), "now": state.free, "most": self.most}
         claims = NO_CLAIMS_HELD
         if state.claimed is not None:
             claimed = state.claimed

@@ -343,9 +343,7 @@ def core_columns(log: RunLog, cores: pl.DataFrame) -> list[pl.Series]:
     of the run.
     """
     done = log.attempt_outcome == Outcome.FINISHED
-    ended = pl.DataFrame(
-        {"job": log.jobs.ids.gather(log.attempt_job[done]), "attempt": attempt_numbers(log)[done]},
-    )
+    ended = pl.DataFrame({"job": log.jobs.ids.gather(log.attempt_job[done]), "attempt": attempt_numbers(log)[done]})
     last = cores.filter(pl.col("span") == pl.col("span").max().over("job", "attempt"))
     sums = last.group_by("job", "attempt").agg(pl.col(list(SUMS)).sum())
     of_job = ended.join(sums, on=["job", "attempt"], how="left")

@@ -227,9 +227,7 @@ def _drop(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     row = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
     no_id = pl.col("id").is_null() if frame["id"].dtype == pl.String else pl.col("id").is_null() | (pl.col("id") < 0)
     tally.change_where(frame, "id missing", no_id)
-    frame = frame.with_columns(
-        id=pl.when(no_id).then(row.cast(frame["id"].dtype)).otherwise(pl.col("id")),
-    )
+    frame = frame.with_columns(id=pl.when(no_id).then(row.cast(frame["id"].dtype)).otherwise(pl.col("id")))
     frame = tally.drop(frame, "submit missing", pl.col("submit_us").is_null() | (pl.col("submit_us") < 0))
     frame = tally.drop(frame, "run missing", pl.col("work_us").is_null() | (pl.col("work_us") < 0))
     sizes = (pl.col("tasks"), pl.col("cores").fill_null(1))

@@ -100,11 +100,7 @@ def _of_others(name: str, found: Any) -> Generator:
     return draw
 
 
-GENERATORS: Table[Generator] = Table(
-    "generators",
-    {"model": generate_batch},
-    _of_others,
-)
+GENERATORS: Table[Generator] = Table("generators", {"model": generate_batch}, _of_others)
 """The key of a table ``generate`` that tells what draws it → the generator."""
 
 

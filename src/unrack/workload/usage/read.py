@@ -284,11 +284,7 @@ class UsageColumns:
 
 
 def _find_columns(
-    frame: pl.DataFrame,
-    at: Locator,
-    given: Mapping[str, str | int],
-    time_unit: str | None,
-    memory_unit: str | None,
+    frame: pl.DataFrame, at: Locator, given: Mapping[str, str | int], time_unit: str | None, memory_unit: str | None
 ) -> UsageColumns:
     """The columns of a frame; ``given``: our name → the table's column or its number from 1; units."""
     words = {words_of(name, "%"): name for name in reversed(frame.columns)}

@@ -10,15 +10,7 @@ from unrack_papers.pages.sheet import Sheet, line, texts
 from unrack_papers.reproduction import Point, Quantity
 from unrack_papers.zacarias.charts import distribution, in_columns
 from unrack_papers.zacarias.counts import DAY, HOUR, MINUTE, RESPONSES_S
-from unrack_papers.zacarias.dynamic.systems import (
-    AXIS,
-    DYNAMIC,
-    NOTES,
-    STATIC,
-    mix,
-    provisioned,
-    rows_at,
-)
+from unrack_papers.zacarias.dynamic.systems import AXIS, DYNAMIC, NOTES, STATIC, mix, provisioned, rows_at
 from unrack_papers.zacarias.response import FoundNumber, Headline, claims_of, gained, greatest, headlines_sheet
 from unrack_papers.zacarias.systems import MATCH, OVER, UNDER
 

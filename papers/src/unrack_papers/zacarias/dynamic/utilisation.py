@@ -9,15 +9,7 @@ from unrack_papers.measured import Measured
 from unrack_papers.pages.sheet import Sheet, line, texts
 from unrack_papers.reproduction import Point, Quantity, Values
 from unrack_papers.zacarias.charts import in_columns, scatter
-from unrack_papers.zacarias.dynamic.systems import (
-    DYNAMIC,
-    NOTES,
-    STATIC,
-    large_nodes,
-    mix,
-    provisioned,
-    row,
-)
+from unrack_papers.zacarias.dynamic.systems import DYNAMIC, NOTES, STATIC, large_nodes, mix, provisioned, row
 from unrack_papers.zacarias.systems import mean
 
 CPU = Quantity("CPU utilisation", "utilisation_cores", 100, 1, "%")
@@ -116,10 +108,7 @@ REPRODUCTION = provisioned(
     draw=in_columns(scatter(CPU.label, USED.label, "CPU utilisation, %", "memory used, %", POLICIES), 2),
     x_title="large jobs / memory, %",
     group_title="system",
-    notes=(
-        "Which scenarios the thesis shows is in its pictures only; these are ours. Means are drawn large.",
-        *NOTES,
-    ),
+    notes=("Which scenarios the thesis shows is in its pictures only; these are ours. Means are drawn large.", *NOTES),
     derive=with_means,
     tables=_tables,
 )

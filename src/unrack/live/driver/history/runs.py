@@ -44,10 +44,7 @@ def workload_of(past: Past, name: str) -> Workload:
 
 
 def table_of(
-    jobs: Sequence[Job],
-    came_us: Sequence[int],
-    work_us: Sequence[int],
-    extra: pl.DataFrame | None = None,
+    jobs: Sequence[Job], came_us: Sequence[int], work_us: Sequence[int], extra: pl.DataFrame | None = None
 ) -> JobTable:
     """Jobs as a table, with their places in the sequence as ids, and the times of the driver's clock.
 

@@ -8,15 +8,7 @@ from enum import Enum, auto
 
 from unrack.live.driver.seen import SeenJob, Shown
 from unrack.live.driver.state.entry import Entry
-from unrack.live.driver.state.stage import (
-    WAITING,
-    Detaching,
-    Phase,
-    Recalling,
-    Released,
-    Stopped,
-    Undone,
-)
+from unrack.live.driver.state.stage import WAITING, Detaching, Phase, Recalling, Released, Stopped, Undone
 from unrack.live.driver.state.steps import begun, detaching, recalled
 from unrack.live.driver.turns.ending import Ending
 from unrack.live.driver.turns.notes import Participant, TurnNotes

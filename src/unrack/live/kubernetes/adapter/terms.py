@@ -13,14 +13,7 @@ from unrack.live.additions import Additions
 from unrack.live.asks.asks import Askable, AskError, Asks
 from unrack.live.driver.contract import Problem
 from unrack.live.driver.state.epoch import Beginning, Spec
-from unrack.live.kubernetes.adapter.asks import (
-    Amounts,
-    asked_of,
-    beyond,
-    devices_of,
-    required,
-    room_of,
-)
+from unrack.live.kubernetes.adapter.asks import Amounts, asked_of, beyond, devices_of, required, room_of
 from unrack.live.kubernetes.adapter.picture import CLOSED, has_said
 from unrack.live.kubernetes.adapter.tiers import Tier, keys_of, tier_of
 from unrack.live.kubernetes.client.objects import Node, NodeSpec, Pod

@@ -14,14 +14,7 @@ import msgspec
 
 from unrack.kubernetes_text import quantity
 from unrack.live.kubernetes.client.objects import Container, Metadata, Node, Pod
-from unrack.live.kubernetes.devices.objects import (
-    Claim,
-    ClaimDevices,
-    ClaimSpec,
-    DeviceClass,
-    DeviceRequest,
-    Request,
-)
+from unrack.live.kubernetes.devices.objects import Claim, ClaimDevices, ClaimSpec, DeviceClass, DeviceRequest, Request
 
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 IMPLICIT = "deviceclass.resource.kubernetes.io/"

@@ -11,14 +11,7 @@ from unrack.kubernetes_text import inside, quantity
 from unrack.live.kubernetes.client.objects import Node, Pod
 from unrack.live.kubernetes.devices.allocator import DeviceSearch, Given, HeldDevices, add_to
 from unrack.live.kubernetes.devices.extended import Special, classes_of, extended_on, imagined, owner_of, special
-from unrack.live.kubernetes.devices.objects import (
-    Allocation,
-    Claim,
-    DeviceClass,
-    Slice,
-    TaintRule,
-    said_of,
-)
+from unrack.live.kubernetes.devices.objects import Allocation, Claim, DeviceClass, Slice, TaintRule, said_of
 from unrack.live.kubernetes.devices.pools import DeviceId, Kinds, Pools, pools_of
 from unrack.live.kubernetes.devices.selectors import Selectors
 from unrack.live.kubernetes.devices.wanted import Wanted, WantedError, wanted

@@ -21,11 +21,7 @@ _SIZE = {
     for unit in ("KB", "MB", "GB", "TB")
     for word in (unit.lower(), unit.lower().replace("b", "ib"))
 }
-_BANDWIDTH = {
-    "kb_s": ("KB/s", Fraction(1, 1000)),
-    "mb_s": ("MB/s", Fraction(1)),
-    "gb_s": ("GB/s", Fraction(1000)),
-}
+_BANDWIDTH = {"kb_s": ("KB/s", Fraction(1, 1000)), "mb_s": ("MB/s", Fraction(1)), "gb_s": ("GB/s", Fraction(1000))}
 
 
 class Alias(NamedTuple):
