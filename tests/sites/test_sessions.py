@@ -34,6 +34,21 @@ def test_a_users_next_job_comes_as_long_after_the_last_as_in_the_log() -> None:
     assert jobs["wait_s"].to_list() == [0, 50, 240, 0]
 
 
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "slurm(interval=10 s)", "flow", "list(order=wfp3)"])
+def test_who_comes_when_his_last_job_is_done_stands_behind_those_that_came_before(policy: str) -> None:
+    """On one core ann's second job comes at 210; bob's two and cat's wait then, of which cat's came last, at 205."""
+    jobs = job_table(
+        submit_us=np.array([0, 50, 60, 160, 205]) * S, work_us=np.array([150, 100, 100, 100, 100]) * S,
+        tasks=np.ones(5, np.int64), user=pl.Series(["ann", "bob", "bob", "ann", "cat"]),
+        extra=pl.DataFrame({"preceding": [None, None, None, 1, None], "think_s": [None, None, None, 60.0, None]}),
+    )  # fmt: skip
+    followed = unrack.filtered(Workload("log", jobs, Intake("", "", 0, 0)), {"sessions": "log"})
+    jobs_of = unrack.simulate(unrack.Cluster.homogeneous(1, 1), followed, policy).jobs.sort("job")
+    assert jobs_of["start_s"].to_list() == [0, 150, 250, 450, 350]
+    assert jobs_of["submit_s"].to_list() == [0, 50, 60, 0, 205]
+    assert jobs_of["eligible_s"].to_list() == [0, 50, 60, 210, 205]
+
+
 def test_a_job_is_in_the_queue_from_when_it_comes_or_never() -> None:
     """By Little's law the mean number of jobs in the queue is the sum of waits over the time."""
     after = log(dependency=["", "afterok:1", "afternotok:1", "afterany:2"], begin_s=[None, None, None, 500.0])

@@ -80,6 +80,8 @@ class Graph:
         self.waiting.discard(job)
         self.due.pop(job)
         self.eligible_us[job] = now
+        if job in self.graph.follow:
+            self.kernel.core.store.comes(job, now)
 
     def started(self, job: int, now: int) -> None:
         """A job has started."""

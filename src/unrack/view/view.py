@@ -322,7 +322,10 @@ class View:
     @property
     def queue(self) -> Ints:
         """int64[waiting]: the jobs that wait, in order of (submission, id)."""
-        return self.columns.queue[self._state.queue_start : self._state.queue_end]
+        queue = self.columns.queue[self._state.queue_start : self._state.queue_end]
+        if not self._store.came_late:
+            return queue
+        return sealed(queue[self._store.submit_us[queue].argsort(kind="stable")])
 
     @property
     def slo(self) -> TierAsks | None:
@@ -355,8 +358,8 @@ class View:
         tasks, _, mb, estimate_us = self.asks[:, number].tolist()
         demand = said.demand if said.demand.tasks == tasks else replace(said.demand, tasks=tasks)
         return SeenJob(
-            said.index, said.id, said.submit_us, said.request_us, said.deadline_us, said.priority, said.user, said.app,
-            demand, said.said, said.components, estimate_us, mb, self.now, self._kinds,
+            said.index, said.id, int(self.submit_us[number]), said.request_us, said.deadline_us, said.priority, said.user,
+            said.app, demand, said.said, said.components, estimate_us, mb, self.now, self._kinds,
         )  # fmt: skip
 
     def candidates(self, job: SupportsIndex) -> Iterator[Candidate]:

@@ -29,6 +29,7 @@ class JobStore:
         self.base = base
         self.count = len(base)
         self.slo = base.slo
+        self.came_late = False  # whether a job came at another time than its table says: their order is another
         self._arrived: list[Job] = []
         self._rows = np.stack([base.submit_us, base.priority, base.deadline_us])
         self._numbers: dict[str, Numbers] = {}  # of users and applications, once they are asked for
@@ -52,6 +53,10 @@ class JobStore:
         self.count += 1
         for of, numbers in self._numbers.items():
             numbers.note(getattr(job, of), self.count - 1)
+
+    def comes(self, job: int, now: int) -> None:
+        """A job of the table comes at another time than that says, µs."""
+        self._rows[0, job], self.came_late = now, True
 
     @property
     def user(self) -> Ints:

@@ -7,7 +7,7 @@ Jobs say it in columns of a trace: ``dependency``, in the words of Slurm (``afte
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -62,6 +62,7 @@ class JobGraph:
     begin_us: Ints  # int64[jobs]: before which they do not start; 0: any time
     waits: Mapping[int, Sequence[Ways]]  # job → what it waits for, all of it; of those that wait for others
     ends_well: Bools  # bool[jobs]: which end well when they end by themselves, as far as the trace says
+    follow: Collection[int]  # jobs that come when their users have thought
 
 
 def graph_of(jobs: JobTable) -> JobGraph | None:
@@ -72,7 +73,7 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
     said = {name: jobs.extra[name] for name in ("dependency", "begin_s", "follows", "think_s", "job_name", BEHIND)
             if name in jobs.extra.columns}  # fmt: skip
     count, waits, first = len(jobs), dict[int, list[Ways]](), first_of(jobs)
-    begin_us = np.zeros(count, np.int64)
+    begin_us, follow = np.zeros(count, np.int64), set[int]()
     if "begin_s" in said:
         seconds = numbers_said(jobs, "begin_s").to_numpy()
         begin_us = np.maximum(np.ceil(seconds * SECOND_US), 0).astype(np.int64)
@@ -96,6 +97,7 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
             if number_of.get(name) == _SEVERAL:
                 raise InputError(f"job {jobs.ids[job]}, follows", repr(name), "the id of one job, which several have")
             if name in number_of and (think := thinks[job]) is not None and think >= 0:
+                follow.add(int(first[job]))
                 waits.setdefault(int(first[job]), []).append(((number_of[name], After.END, round(think * SECOND_US)),))
     for job, other in enumerate(said[BEHIND].to_list() if BEHIND in said else ()):
         if other >= 0:
@@ -106,7 +108,7 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
     if circle := first_circle(jobs.ids, {name: _bare(column) for name, column in columns.items()}):
         got = f"jobs that wait for each other: {' → '.join(circle[:8])}"
         raise InputError(f"job {circle[0]}, dependency", got, "jobs that do not wait for themselves")
-    return JobGraph(begin_us, waits, _ends_well(jobs))
+    return JobGraph(begin_us, waits, _ends_well(jobs), follow)
 
 
 def _bare(column: pl.Series) -> pl.Series:
