@@ -357,9 +357,10 @@ class View:
         said = self._store.job(number)
         tasks, _, mb, estimate_us = self.asks[:, number].tolist()
         demand = said.demand if said.demand.tasks == tasks else replace(said.demand, tasks=tasks)
+        submit_us = int(self.submit_us[number])
         return SeenJob(
-            said.index, said.id, int(self.submit_us[number]), said.request_us, said.deadline_us, said.priority, said.user,
-            said.app, demand, said.said, said.components, estimate_us, mb, self.now, self._kinds,
+            said.index, said.id, submit_us, said.request_us, said.deadline_us, said.priority, said.user, said.app,
+            demand, said.said, said.components, estimate_us, mb, self.now, self._kinds,
         )  # fmt: skip
 
     def candidates(self, job: SupportsIndex) -> Iterator[Candidate]:

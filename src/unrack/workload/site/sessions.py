@@ -3,8 +3,8 @@
 *Sessions.* With the filter ``sessions`` jobs come when the one before them has ended (a closed loop). In a log, jobs
 come when they came, however long those before them had to wait: with a better scheduler users would have come earlier,
 with a worse one later. With this filter a job that follows another comes so long after the end of that job as it did in
-the log. Its ``submit_s`` is then that of the first of its session; ``eligible_s`` of the results says when it came, which
-is its submission to policies.
+the log. Its ``submit_s`` is then that of the first of its session; ``eligible_s`` of the results says when it came:
+policies see it as submitted then.
 
 *Heterogeneous jobs* are rows of a table that are components of one job, which start and end together. Their column
 ``het`` says the same, and they are submitted at the same time: of one number at two times, as numbers are used again,
