@@ -159,7 +159,7 @@ class Passes(Reserved):
     def _in_line(self, view: View, order: Ints) -> bool:
         """Whether all is chosen in kernels, which know the devices over time."""
         apart = self.steps or len(self.columns.windows) or view.contention is not None or view.cluster.devices.detach_us
-        return not apart and self.chosen_in_kernel(order)
+        return self.asked > 0 and not apart and self.chosen_in_kernel(order)
 
     def _rested(self, made: Choices) -> DeviceLine | None:
         """The devices over time, which are taken over once they are asked about; ``None``: no kernel knows the rule."""
