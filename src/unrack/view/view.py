@@ -323,9 +323,7 @@ class View:
     def queue(self) -> Ints:
         """int64[waiting]: the jobs that wait, in order of (submission, id)."""
         queue = self.columns.queue[self._state.queue_start : self._state.queue_end]
-        if not self._store.came_late:
-            return queue
-        return sealed(queue[self._store.submit_us[queue].argsort(kind="stable")])
+        return queue if not self._store.came_late else sealed(queue[self.submit_us[queue].argsort(kind="stable")])
 
     @property
     def slo(self) -> TierAsks | None:
@@ -357,9 +355,8 @@ class View:
         said = self._store.job(number)
         tasks, _, mb, estimate_us = self.asks[:, number].tolist()
         demand = said.demand if said.demand.tasks == tasks else replace(said.demand, tasks=tasks)
-        submit_us = int(self.submit_us[number])
         return SeenJob(
-            said.index, said.id, submit_us, said.request_us, said.deadline_us, said.priority, said.user, said.app,
+            said.index, said.id, said.submit_us, said.request_us, said.deadline_us, said.priority, said.user, said.app,
             demand, said.said, said.components, estimate_us, mb, self.now, self._kinds,
         )  # fmt: skip
 

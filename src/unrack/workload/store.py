@@ -76,7 +76,8 @@ class JobStore:
     def job(self, index: int) -> Job:
         """A job as an object."""
         known = len(self.base)
-        return self.base.job(index) if index < known else self._arrived[index - known]
+        job = self.base.job(index) if index < known else self._arrived[index - known]
+        return replace(job, submit_us=int(self.submit_us[index])) if self.came_late else job
 
     def column(self, name: str, count: int) -> pl.Series:
         """A further column of the table, of the first ``count`` jobs; null for those that came later."""
