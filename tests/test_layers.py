@@ -134,7 +134,7 @@ def test_the_driver_knows_no_orchestrator() -> None:
 
 
 MOST_LINES, MOST_FILES = 400, 12
-HOUSE = 88_544
+HOUSE = 88_502
 """Lines of the package without ``live/`` and ``profile/``: it only gets fewer, but for a new engine beside those that
 it replaces."""
 
