@@ -133,7 +133,7 @@ def test_the_driver_knows_no_orchestrator() -> None:
         assert [name for name in live if name.split(".")[2] not in rooms] == [], path
 
 
-MOST_LINES, MOST_FILES = 400, 12
+MOST_LINES, MOST_FILES, MOST_PARAMETERS = 400, 12, 12
 HOUSE = 88_502
 """Lines of the package without ``live/`` and ``profile/``: it only gets fewer, but for a new engine beside those that
 it replaces."""
@@ -148,6 +148,18 @@ def test_no_file_is_long(source: Path) -> None:
 def test_no_folder_has_more_files_than_can_be_held_in_mind() -> None:
     files = Counter(path.parent for path in FILES if path.stem not in ENTRY)
     assert {str(folder): count for folder, count in files.items() if count > MOST_FILES} == {}
+
+
+@pytest.mark.parametrize("source", [SOURCE, ROOT / "papers" / "src"], ids=["unrack", "papers"])
+def test_no_kernel_takes_more_than_a_dozen_parameters(source: Path) -> None:
+    wide = []
+    for path in source.rglob("*.py"):
+        for one in ast.walk(ast.parse(path.read_text())):
+            if isinstance(one, ast.FunctionDef) and {"compiled", "inlined", "melted"} & set(
+                map(ast.unparse, one.decorator_list)
+            ):
+                wide += [f"{path}, {one.name}"] * (len(one.args.args) > MOST_PARAMETERS)
+    assert wide == []
 
 
 def test_the_house_grows_no_more() -> None:

@@ -12,7 +12,7 @@ from plain_conservative import Ask, plain_conservative
 from small_worlds import S, workload_of
 
 from unrack.cluster.spec import Cluster
-from unrack.policy.placement.alone import Alone
+from unrack.policy.discipline.skyline.plan import Plan
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World
 from unrack.workload.job import JobTable, job_table
@@ -115,11 +115,11 @@ def test_every_start_is_that_of_the_twin_on_a_slice_of_a_real_log(
 @pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_a_reservation_that_never_moves_forward_is_caught(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan_round = Alone.plan_round
+    plan = Plan.round
 
-    def never(self: Alone, line: Any, *told: Any) -> Any:
-        return plan_round(self, line, *told[:6], 0, *told[7:])
+    def never(self: Plan, view: Any, jobs: Any, now: int, what: Any, choices: Any) -> Any:
+        return plan(self, view, jobs, now, what._replace(compress=0), choices)
 
-    monkeypatch.setattr(Alone, "plan_round", never)
+    monkeypatch.setattr(Plan, "round", never)
     with pytest.raises(AssertionError, match="world"):
         test_every_start_is_that_of_the_twin_on_random_worlds(way, "together")

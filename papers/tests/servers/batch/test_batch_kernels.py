@@ -16,7 +16,7 @@ from unrack_papers.servers.allocator.one_by_one import place_one_by_one
 from unrack_papers.servers.batch.bound import Bounds
 from unrack_papers.servers.batch.case import CEILING, CORES, FLOOR, MB, Case, make_case
 from unrack_papers.servers.batch.integer_programme import Programme
-from unrack_papers.servers.batch.pack import anneal, clashes
+from unrack_papers.servers.batch.pack import Annealing, anneal, clashes
 from unrack_papers.servers.batch.running.moves import (
     CHEAPEST,
     TIGHTEST,
@@ -75,7 +75,8 @@ def test_excess_and_price_are_those_of_the_sums_of_what_servers_need(seed: int) 
     draws = np.random.Generator(np.random.PCG64(seed))
     at = draws.integers(-1, 4, 8).astype(np.int64)
     reserve, choice = np.zeros(4, np.int64), np.arange(4)
-    found = anneal(case.land, case.crowd, choice, reserve, 2.0, at, draws, 0, 1.0, 1.0, 1.0, True, 0.0, NOBODY, 0)
+    how = Annealing(0, 1.0, 1.0, 1.0, True, 0.0)
+    found = anneal(case.land, case.crowd, choice, reserve, 2.0, at, draws, how, NOBODY, 0)
     assert found[:2] == plain_excess_and_price(case, at, 2.0)
 
 
@@ -93,9 +94,8 @@ def test_annealing_keeps_who_may_be_where_and_says_what_it_left(seed: int) -> No
     home, out = at.copy(), int((at < 0).sum())
     none, choice = np.zeros(4, np.int64), np.arange(4)
     start, _ = plain_excess_and_price(case, at, 2.0)
-    excess, *_ = anneal(
-        case.land, case.crowd, choice, none, 2.0, at, draws, 5000, 30.0, 0.1, 100.0, False, 0.0, home, 4
-    )
+    how = Annealing(5000, 30.0, 0.1, 100.0, False, 0.0)
+    excess, *_ = anneal(case.land, case.crowd, choice, none, 2.0, at, draws, how, home, 4)
     placed = np.flatnonzero(at >= 0)
     assert int((at < 0).sum()) == out
     assert int((at != home).sum()) <= 4

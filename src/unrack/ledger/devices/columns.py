@@ -15,17 +15,17 @@ from unrack.kernels.arrays import Bools, Floats, Ints
 from unrack.kernels.structs import InKernels
 
 POOL, KIND, GROUP, NEXT, HOME = range(5)
-"""Rows of :attr:`Columns.device`."""
+"""Rows of :attr:`DeviceColumns.device`."""
 FREE, LEAVING, OFFLINE, LEAVING_OFFLINE = -1, -2, -3, -4
 """What GROUP says of a device that is in none: free, being detached, out of service, both of these."""
 FIRST, COUNT, FREE_COUNT, SINGLE, COMPOSE, SHARE, SPLIT, KIND_OF, ATTACH_US, DETACH_US = range(10)
-"""Rows of :attr:`Columns.pool`."""
+"""Rows of :attr:`DeviceColumns.pool`."""
 NODE, SIZE, JOBS, PARTS, MODEL, READY_US, SERIAL = range(7)
-"""Rows of :attr:`Columns.group`."""
+"""Rows of :attr:`DeviceColumns.group`."""
 LEFT, PACE = range(2)
-"""Rows of :attr:`Columns.progress`."""
+"""Rows of :attr:`DeviceColumns.progress`."""
 SINCE_US, END_US = range(2)
-"""Rows of :attr:`Columns.clock`."""
+"""Rows of :attr:`DeviceColumns.clock`."""
 
 
 class _DeviceColumns(NamedTuple):

@@ -22,7 +22,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from unrack.jit import compiled, inlined
+from unrack.jit import compiled, inlined, plain
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_CORES, ASKED_TASKS, CPU, MEM
 from unrack.ledger.nodes import count_blocks, refresh, take_rows
@@ -57,12 +57,16 @@ from unrack.policy.discipline.walk import (
     ALIKE,
     ASIDE,
     AT,
+    BACKFILL,
     BEGIN,
     BEHIND,
     CLAIMS,
     CLAIMS_FOUND,
     COUNT,
     DELAYS_US,
+    DEPTH,
+    EQUAL,
+    FIT,
     FOUND,
     FREE_CORES,
     HEADS,
@@ -83,6 +87,7 @@ from unrack.policy.discipline.walk import (
     SHADOW,
     STAGE,
     UNSEEN,
+    WHOLE,
 )
 from unrack.policy.placement.node_kernel import first_fit, gang_of, place_job
 
@@ -279,11 +284,8 @@ def consider(rule: PassRule, order: Ints, second: Ints, now: int, alike: bool, c
     return int(walk[COUNT])
 
 
-@compiled
-def pass_over(
-    order: Ints, second: Ints, now: int, running: int, free_cores: int, backfill: int, depth: int, whole: bool,
-    fit: int, alike: bool, sky: Any,
-) -> int:  # fmt: skip
+@inlined
+def passed(order: Ints, second: Ints, now: int, running: int, sky: Any) -> int:
     """Choose the jobs to start now.
 
     Parameters
@@ -294,38 +296,32 @@ def pass_over(
         int64[waiting]: places in ``order``, in the order in which those behind the head are tried; none: as they are.
     now
         µs.
-    running, free_cores
-        How many jobs run, and how many cores of all nodes are free.
-    backfill, depth, whole, fit
-        As of :class:`PassRule`.
-    alike
-        Whether every task asks one core and no memory, on shared nodes, and no place is chosen: counting cores then
-        says all.
+    running
+        How many jobs run.
     sky
         :class:`unrack.policy.discipline.skyline.columns.PlanColumns`. Written: ``started``, ``out`` and ``new_claims``,
-        and what a pass works on. ``walk[STAGE]`` is BEGIN, or as it was when the pass was interrupted.
+        and what a pass works on. ``walk`` says how it goes; ``walk[STAGE]`` is BEGIN, or as it was when the pass was
+        interrupted.
 
     Returns
     -------
     int
         How many jobs start; NO_ROOM: columns are to be made larger; CHOOSE: a choice is to be made.
     """
-    return passed(order, second, now, running, free_cores, PassRule(backfill, depth, whole, fit), alike, sky)
-
-
-@inlined
-def passed(
-    order: Ints, second: Ints, now: int, running: int, free_cores: int, rule: PassRule, alike: bool, sky: Any
-) -> int:
-    """As :func:`pass_over`."""
-    if sky.walk[STAGE] == BEGIN:
+    walk = sky.walk
+    rule = PassRule(walk[BACKFILL], walk[DEPTH], walk[WHOLE] == 1, walk[FIT])
+    if walk[STAGE] == BEGIN:
         free, copy = sky.free, sky.now
         slots = Slots(sky.slot, sky.place_of, sky.free_places, 0)
-        begin_walk(sky.walk, sky.cursor, slots, free_cores)
-        if not any_may_fit(order, second, rule.backfill, rule.depth, are_apart(sky), sky.asks, free_cores):
+        begin_walk(walk, sky.cursor, slots, walk[FREE_CORES])
+        if not any_may_fit(order, second, rule.backfill, rule.depth, are_apart(sky), sky.asks, walk[FREE_CORES]):
             return 0
         look_again(sky)
         for node in range(free.shape[1]):
             copy[CPU, node], copy[MEM, node] = free[CPU, node], free[MEM, node]
         refresh(copy, sky.most, 0, count_blocks(free.shape[1]) - 1)
-    return int(consider(rule, order, second, now, alike, running, sky))
+    return int(consider(rule, order, second, now, walk[EQUAL] == 1, running, sky))
+
+
+pass_over = compiled(plain(passed))
+"""The same from Python."""

@@ -83,15 +83,15 @@ class Passes(Reserved):
         self, view: View, order: Ints, second: Ints, now: int, rule: PassRule, choices: Chooser
     ) -> list[Start]:
         """Choose which jobs start now; parameters as of :func:`unrack.policy.discipline.queue_kernel.pass_over`."""
-        running, free_cores, released, equal = view.running_count, view.free_cores, view.releases, view.equal_cores()
+        running, released, equal = view.running_count, view.releases, view.equal_cores()
         self.look(view)
         far, step, begins = self.columns.walk, self.steps, self.turn is None
         made: Choices | None = None
         asked: PassChoices | None = None
         kernel: Callable[..., int] = pass_over
-        far[walk.TAKER] = -1
+        far[walk.TAKER], far[walk.TAKES] = -1, step
         if begins:
-            far[walk.STAGE] = walk.BEGIN
+            far[walk.STAGE], far[walk.FREE_CORES] = walk.BEGIN, view.free_cores
             self.note_moments(now)
             self._forget(self.seen == (released, running))
             # each task asks one core and no memory, on shared nodes, and nothing is chosen
@@ -110,17 +110,18 @@ class Passes(Reserved):
                 self.kind_of(job, made)
         elif view.columns.devices is not None and not self.lends:
             made = self.choices(view, now, choices)
-            kernel = made.placement.pass_over(view, made.notes, step) or kernel
+            kernel = made.placement.pass_over(view, made.notes) or kernel
             if begins and self.chosen:
                 self._note_kinds(view, made)
         if self.chosen and view.cluster.devices.detach_us and not step:
             asked = PassChoices(self, made or choices(now, False), rule, step)
         far[walk.ALIKE] = self.goes_by_kind(view)
+        far[walk.BACKFILL : walk.EQUAL + 1] = *rule, self.alike
         while True:
             if line is not None and made is not None:
                 alone = made.alone if self.lends else made.alone.without_loans
                 kernel = partial(alone.pass_over, line=line.columns.kernel)
-            count = kernel(order, second, now, running, free_cores, *rule, self.alike, self.columns.kernel)
+            count = kernel(order, second, now, running, self.columns.kernel)
             if count >= 0 or (count == CHOOSE and step and far[walk.COUNT] > 0):
                 break
             if count == CHOOSE:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 (
     STAGE, AT, HEADS, COUNT, ROWS, CLAIMS, FREE_CORES, ASKING, FOUND, CLAIMS_FOUND, HELD_US, MOVES, OPENS, SECOND,
-    JUDGING, TIME, RUN, ENDED, MOMENT, ANSWER, LOOKED_AT, CLOSES, TAKER, ALIKE,
-) = range(24)  # fmt: skip
+    JUDGING, TIME, RUN, ENDED, MOMENT, ANSWER, LOOKED_AT, CLOSES, TAKER, ALIKE, BACKFILL, DEPTH, WHOLE, FIT, EQUAL,
+    TAKES,
+) = range(30)  # fmt: skip
 """Entries of ``walk``, how far a pass has come.
 
 STAGE: what comes next. AT: the place of the job that is looked at, in the order or, if SECOND is 1, in the order of
@@ -17,8 +18,11 @@ may make a place for those that had none.
 JUDGING: the head that is looked at. TIME, RUN, ENDED, MOMENT: how far the search for its time has come. ANSWER: of yes
 and no; or the node of TAKER. LOOKED_AT: the job that is looked at. CLOSES: whether one was refused that time alone may
 give a place. TAKER: the job that has taken devices, which are no longer as their columns say; -1: none has.
-ALIKE: whether jobs of a kind go to the same places, however long they run."""
-WALK = 24
+ALIKE: whether jobs of a kind go to the same places, however long they run. From BACKFILL to FIT: how the pass goes, a
+:class:`unrack.policy.discipline.heads_kernel.PassRule`. EQUAL: whether every task asks one core and no memory, on
+shared nodes, and no place is chosen: counting cores then says all. TAKES: whether the pass's own kernel starts jobs for
+which it chooses devices."""
+WALK = 30
 PLACE, SHADOW, ROOM, BEHIND = range(4)
 """Columns of ``heads``: its place in the order; when it starts, µs (UNSEEN: not asked; NEVER: never); how many
 tasks of it fit then; and how many behind it have been looked at."""

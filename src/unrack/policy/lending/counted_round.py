@@ -29,6 +29,7 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMED,
     END_ROW,
     FIRST_ROW,
+    GRAIN,
     JOB,
     LEASES,
     LENGTH,
@@ -38,12 +39,12 @@ from unrack.policy.discipline.skyline.columns import (
     START,
     STARTS,
     TURNS,
-    PlanRule,
+    WHOLE,
 )
 from unrack.policy.discipline.skyline.levels import copy_of, earliest, fits_in, parts_of, short_of
 from unrack.policy.discipline.skyline.plan_round import note
 from unrack.policy.discipline.skyline.starting import settle
-from unrack.policy.discipline.skyline.steps import Groups, RowSpan, Slots, book, fits_at, step_at
+from unrack.policy.discipline.skyline.steps import Groups, RowSpan, Slots, Sought, book, fits_at, step_at
 from unrack.policy.discipline.slurm_search import ends_of, planned_before
 from unrack.policy.lending.answers import write
 from unrack.policy.lending.borrowing import cores_of_idle, tasks_by_cores
@@ -123,7 +124,7 @@ def leaves_head(head: int, q: int, now: int, end: int, steps: int, kinds: int, s
 @inlined
 def hold(
     head: int, q: int, now: int, end: int, steps: int, used: int, free: Ints, threshold_mb: Ints, held: RowSpan,
-    groups: Groups, slots: Slots, from_us: Ints, sky: Any,
+    slots: Slots, from_us: Ints, sky: Any,
 ) -> tuple[bool, int]:  # fmt: skip
     """Book a lease of named nodes and loans from now to ``end``; whether that is possible, and the steps.
 
@@ -131,7 +132,7 @@ def hold(
     it to the first reservation only: nodes that are kept free for the later ones could rarely lend at all. ``free`` is
     what is free beside the lease.
     """
-    rows, of, kinds = held.rows, groups.of, slots.first
+    rows, of, kinds = held.rows, sky.of, slots.first
     count, mb, loans = zeros(kinds), 0, 0
     for r in range(held.first, held.last):
         mb += rows[r, NODES] * rows[r, LOCAL_MB]
@@ -214,7 +215,7 @@ def search(
         return -1
     alone = Gang(asked.tasks, asked.cores, 0, asked.us)
     wanted.claims[0, 1] = need
-    return earliest(sky, steps, groups, slots, alone, length, wanted, 0, i, NEVER_US, True, False)
+    return earliest(sky, steps, groups, slots, Sought(alone, length, wanted, 0, True), i, NEVER_US, False)
 
 
 @inlined
@@ -264,7 +265,8 @@ def counted_round(
         Before which time, µs, such a round starts none either if nothing changes: :func:`stands_until`.
     """
     turn, out, claims, started, new_rows = sky.turn, sky.out, sky.new_claims, sky.started, sky.new_rows
-    seen, groups, slots = parts_of(PlanRule(1, True, 0), running, sky)
+    sky.cursor[GRAIN], sky.cursor[WHOLE] = 1, 1
+    seen, groups, slots = parts_of(running, sky)
     jobs, nodes, kinds = order.shape[0], seen.total.shape[1], slots.first
     if jobs > turn.shape[1]:
         return short_of(sky.cursor, TURNS), now
@@ -320,7 +322,7 @@ def counted_round(
             if possible:
                 add_rows(free, out, at, end, -1)
                 possible, steps = hold(
-                    head, q, now, now + length, steps, used, free, terms.threshold_mb, held, groups, slots, from_us, sky
+                    head, q, now, now + length, steps, used, free, terms.threshold_mb, held, slots, from_us, sky
                 )
                 if not possible:
                     add_rows(free, out, at, end, 1)

@@ -6,21 +6,21 @@ from typing import Any, NamedTuple
 
 from unrack.jit import compiled
 from unrack.kernels.arrays import Ints
-from unrack.policy.discipline.heads_kernel import PassRule, lacking
+from unrack.policy.discipline import walk
+from unrack.policy.discipline.heads_kernel import lacking
 from unrack.policy.discipline.queue_kernel import passed
 from unrack.policy.discipline.skyline.columns import (
     AT,
     CHOOSE,
     CLAIMED,
     DEVICES,
+    FIT,
     LENT,
     LENT_DEVICES,
     STARTS,
-    PlanRound,
-    PlanRule,
+    WHOLE,
 )
 from unrack.policy.discipline.skyline.plan_round import planned
-from unrack.policy.discipline.walk import ASKING, CLAIMS, JUDGED, LOOK, LOOKED_AT, MOVES, PLACED, ROWS, STAGE
 from unrack.policy.lending.answers import answer, choose
 from unrack.policy.pools.place_kernel import PoolAnswer
 from unrack.policy.pools.plan_kernel import answer_devices, choose_devices, settle_last, settle_pass
@@ -66,13 +66,12 @@ class Alone(NamedTuple):
 
 @compiled
 def plan_round(
-    terms: Any, aware: Any, line: Any, room: Any, rule: int, own_fit: int, order: Ints, now: int, running: int,
-    grain: int, whole: bool, fit: int, compress: int, trust: bool, brief: bool, sky: Any,
-) -> int:  # fmt: skip
+    terms: Any, aware: Any, line: Any, room: Any, rule: int, own_fit: int, order: Ints, now: int, running: int, sky: Any
+) -> int:
     """As of :class:`Alone`."""
-    local_fit = fit if terms is None else own_fit
+    local_fit, whole = sky.cursor[FIT] if terms is None else own_fit, sky.cursor[WHOLE] == 1
     while True:
-        count = planned(order, now, running, PlanRule(grain, whole, fit), PlanRound(compress, trust, brief), sky)
+        count = planned(order, now, running, sky)
         wants, short = sky.wants[order[sky.cursor[AT]]] if count == CHOOSE else -1, 0
         if line is not None and wants in (DEVICES, LENT_DEVICES):
             short = choose_devices(order, now, running, whole, Chooser(terms, aware, line, room, rule, local_fit), sky)
@@ -89,33 +88,33 @@ def plan_round(
 @compiled
 def pass_over(
     terms: Any, aware: Any, line: Any, room: Any, rule: int, own_fit: int, order: Ints, second: Ints, now: int,
-    running: int, free_cores: int, backfill: int, depth: int, whole: bool, fit: int, alike: bool, sky: Any,
+    running: int, sky: Any,
 ) -> int:  # fmt: skip
     """As of :class:`Alone`."""
-    local_fit = fit if terms is None else own_fit
+    local_fit, whole = sky.walk[walk.FIT] if terms is None else own_fit, sky.walk[walk.WHOLE] == 1
     while True:
-        how = PassRule(backfill, depth, whole, fit)
-        count = passed(order, second, now, running, free_cores, how, alike, sky)
-        nodes, job, stage = sky.installed.shape[2], sky.walk[ASKING], sky.walk[STAGE]
+        count = passed(order, second, now, running, sky)
+        far, nodes = sky.walk, sky.installed.shape[2]
+        job, stage = far[walk.ASKING], far[walk.STAGE]
         if line is not None and count >= 0:
             settle_pass(line, sky)
         if count != CHOOSE:
             return int(count)
         if line is not None and sky.wants[job] in (DEVICES, LENT_DEVICES):
             chooser = Chooser(terms, aware, line, room, rule, local_fit)
-            short = answer_devices(now, running, backfill, whole, chooser, sky)
+            short = answer_devices(now, running, chooser, sky)
             if short < 0:
                 return int(short)
             continue
         if terms is None or sky.wants[job] != LENT:
             return int(count)
-        if stage == JUDGED and line is None and (sky.wants[sky.walk[LOOKED_AT]] != LENT or sky.walk[MOVES] == 1):
+        if stage == walk.JUDGED and line is None and (sky.wants[far[walk.LOOKED_AT]] != LENT or far[walk.MOVES] == 1):
             return int(count)
-        if stage == PLACED:
-            if sky.walk[ROWS] + 3 * nodes > sky.out.shape[0]:
-                return lacking(sky, LOOK, STARTS)
+        if stage == walk.PLACED:
+            if far[walk.ROWS] + 3 * nodes > sky.out.shape[0]:
+                return lacking(sky, walk.LOOK, STARTS)
             fixed = sky.fixed_at[1, job] - sky.fixed_at[0, job]
-            if sky.walk[CLAIMS] + 2 * nodes + fixed > sky.new_claims.shape[0]:
-                return lacking(sky, LOOK, CLAIMED)
+            if far[walk.CLAIMS] + 2 * nodes + fixed > sky.new_claims.shape[0]:
+                return lacking(sky, walk.LOOK, CLAIMED)
         if terms is not None:
             answer(now, running, whole, terms, aware, sky)

@@ -76,7 +76,7 @@ class OnNodes(Mixed):
         """The function is not compiled."""
         return False
 
-    def pass_over(self, view: View, notes: MixedNotes, takes: bool) -> None:
+    def pass_over(self, view: View, notes: MixedNotes) -> None:
         """None."""
 
     def refusal(self, notes: MixedNotes, job: int) -> tuple[int, int]:

@@ -52,11 +52,8 @@ class Placement(Protocol):
     def in_kernel(self, view: View, notes: Any, job: int) -> bool:
         """Whether :meth:`pass_over` places jobs of this kind."""
 
-    def pass_over(self, view: View, notes: Any, takes: bool) -> Callable[..., int] | None:
-        """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; ``None``: it places none.
-
-        ``takes``: whether it starts jobs that have a place, and does not only refuse the others.
-        """
+    def pass_over(self, view: View, notes: Any) -> Callable[..., int] | None:
+        """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; ``None``: it places none."""
 
     def found(self, view: View, notes: Any, job: int, node: int) -> Lease:
         """The lease of a job that has taken devices in that kernel."""

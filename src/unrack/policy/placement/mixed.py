@@ -173,9 +173,9 @@ class Mixed:
             return False
         return self.place in OF_DEVICES and self._by_pools(view, job)
 
-    def pass_over(self, view: View, notes: MixedNotes, takes: bool) -> Callable[..., int] | None:
+    def pass_over(self, view: View, notes: MixedNotes) -> Callable[..., int] | None:
         """Of pooled devices."""
-        return self.pooled.pass_over(view, self._ready(view, notes), takes) if self._plain else None
+        return self.pooled.pass_over(view, self._ready(view, notes)) if self._plain else None
 
     def found(self, view: View, notes: MixedNotes, job: int, node: int) -> Lease:
         """As the rule for pools has it."""

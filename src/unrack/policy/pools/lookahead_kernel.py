@@ -29,7 +29,7 @@ from unrack.ledger.devices.columns import (
 )
 from unrack.ledger.devices.sharing import left_at, slowed, speed_of
 from unrack.policy.discipline import walk
-from unrack.policy.discipline.heads_kernel import PassRule, refuse
+from unrack.policy.discipline.heads_kernel import refuse
 from unrack.policy.discipline.queue_kernel import passed
 from unrack.policy.discipline.skyline.columns import CHOOSE
 from unrack.policy.placement.node_kernel import add_node
@@ -237,8 +237,7 @@ def cheapest_place(
 @compiled
 def pass_over(
     c: DeviceColumns, total: Ints, deadline_us: Ints, rule: int, authors: bool, ahead: Any, answer: PoolAnswer,
-    takes: bool, order: Ints, second: Ints, now: int, running: int, free_cores: int, backfill: int, depth: int,
-    whole: bool, fit: int, alike: bool, sky: Any,
+    order: Ints, second: Ints, now: int, running: int, sky: Any,
 ) -> int:  # fmt: skip
     """As :func:`unrack.policy.discipline.queue_kernel.pass_over`.
 
@@ -251,17 +250,14 @@ def pass_over(
         As of :func:`unrack.policy.pools.place_kernel.place`.
     ahead
         :class:`unrack.policy.pools.lookahead_kernel.Ahead`, for look-ahead; ``None``: by ``rule``.
-    takes
-        Whether jobs that have a place are started here; False: it is asked about them.
     """
     far = sky.walk
     while True:
-        how = PassRule(backfill, depth, whole, fit)
-        count = passed(order, second, now, running, free_cores, how, alike, sky)
+        count = passed(order, second, now, running, sky)
         job = far[walk.ASKING]
         kind = sky.kind[job]
         here = count == CHOOSE and far[walk.STAGE] == walk.PLACED and far[walk.TAKER] < 0
-        closed = backfill == 0 and far[walk.HEADS] > 0  # nodes are set aside for those that wait
+        closed = far[walk.BACKFILL] == 0 and far[walk.HEADS] > 0  # nodes are set aside for those that wait
         if not here or closed or kind < 0 or sky.late[walk.IN_KERNEL, kind] == 0:
             return int(count)
         if ahead is None:
@@ -269,7 +265,7 @@ def pass_over(
         else:
             late, alone = sky.due[walk.DUE_END, job] < now, running + far[walk.COUNT] == 0
             node = cheapest(c, sky.asks, sky.now, deadline_us, job, late, alone, ahead, now, answer)
-        if node >= 0 and not takes:
+        if node >= 0 and far[walk.TAKES] == 0:
             return int(count)
         if node < 0:
             refuse(job, kind, -node, answer.earliest[0], sky)

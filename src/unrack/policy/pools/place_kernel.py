@@ -58,7 +58,7 @@ FIRST_FIT, BEST_FIT, WORST_FIT, RANDOM_FIT, MAX_COMPOSITION, MIN_FRAGMENTATION, 
 )
 
 LEADER, DEVICES, NEW_PARTS, FIRST_DEVICE = range(4)
-"""Columns of :attr:`Answer.rows`: the group in use (-1: a new one), how many devices, parts, and then the devices."""
+"""Columns of :attr:`PoolAnswer.rows`: the group in use (-1: a new one), how many devices, parts, then the devices."""
 NO_CORES, NO_DEVICES, LATE, HARMFUL = -walk.REFUSED, -walk.NO_DEVICES, -walk.LATE, -walk.CLOSED
 """Why there is no place: no node has the cores; there is no device; on the compositions that have room the job would be
 late; or it would make others late. Time alone changes only the last two."""

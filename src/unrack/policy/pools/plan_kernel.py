@@ -122,7 +122,7 @@ def settle_pass(line: Any, sky: Any) -> None:
 
 
 @inlined
-def place_now(now: int, running: int, backfill: int, whole: bool, how: Chooser, sky: Any) -> int:
+def place_now(now: int, running: int, whole: bool, how: Chooser, sky: Any) -> int:
     """Of a pass: a place for the job that it asks about; as of :func:`answer_devices`."""
     line, far, job = how.line, sky.walk, sky.walk[walk.ASKING]
     mark, nodes = line.reserved.mark, sky.installed.shape[2]
@@ -139,7 +139,7 @@ def place_now(now: int, running: int, backfill: int, whole: bool, how: Chooser, 
         far[walk.STAGE] = walk.LOOK
         return NO_ROOM
     if loans < 0:
-        if backfill > 0 or far[walk.HEADS] == 0:
+        if far[walk.BACKFILL] > 0 or far[walk.HEADS] == 0:
             sky.refused[sky.kind[job]] = walk.REFUSED
         return 0
     mark[ASKED] = job
@@ -150,19 +150,20 @@ def place_now(now: int, running: int, backfill: int, whole: bool, how: Chooser, 
 
 
 @inlined
-def answer_devices(now: int, running: int, backfill: int, whole: bool, how: Chooser, sky: Any) -> int:
+def answer_devices(now: int, running: int, how: Chooser, sky: Any) -> int:
     """Of a pass over the queue: answer what it asks, as of :func:`unrack.policy.lending.answers.answer`.
 
     0; below that: there is too little room.
     """
     far, mark, job, stage = sky.walk, how.line.reserved.mark, sky.walk[walk.ASKING], sky.walk[walk.STAGE]
     again, none = walk.LOOK if stage == walk.PLACED else walk.SEEK, np.empty(0, np.int64)
+    whole = far[walk.WHOLE] == 1
     if mark[ASKED] == NOT_BEGUN:
         return lacking(sky, again, BOOKED)
     if mark[ASKED] != far[walk.LOOKED_AT]:
         settle_pass(how.line, sky)
     if stage == walk.PLACED:
-        return int(place_now(now, running, backfill, whole, how, sky))
+        return int(place_now(now, running, whole, how, sky))
     h, time = far[walk.JUDGING], far[walk.TIME] if stage == walk.SOUGHT else sky.heads[far[walk.JUDGING], walk.SHADOW]
     far[walk.ANSWER] = 1
     if time < 0 or (stage != walk.SOUGHT and now + far[walk.HELD_US] <= time):

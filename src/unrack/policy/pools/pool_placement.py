@@ -149,10 +149,10 @@ class PoolPlacement:
         """What look-ahead knows, for kernels."""
         return None
 
-    def pass_over(self, view: View, memory: PoolNotes, takes: bool) -> Callable[..., int]:
+    def pass_over(self, view: View, memory: PoolNotes) -> Callable[..., int]:
         """A pass over the queue by this rule, as of :class:`unrack.policy.placement.contract.Placement`."""
         columns, total = self.columns(view, memory).kernel, view.columns.total
-        rule = memory.rule, memory.authors, self.ahead(memory), memory.answer, takes
+        rule = memory.rule, memory.authors, self.ahead(memory), memory.answer
         return partial(pass_over, columns, total, view.deadline_us, *rule)
 
     def found(self, view: View, memory: PoolNotes, job: int, node: int) -> Lease:

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from unrack.jit import compiled, inlined
+from unrack.jit import compiled, inlined, plain
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_US, ENDS_US, OF_JOB, grown, room_for
 from unrack.ledger.jobs import Runs
@@ -69,10 +69,8 @@ def expected_end(start: int, predicted: int, request: int, after: int, rule: int
     return start + min(run, request)
 
 
-@compiled
-def expected_end_us(start: int, predicted: int, request: int, after: int, rule: int) -> int:
-    """:func:`expected_end`, for one job."""
-    return expected_end(start, predicted, request, after, rule)
+expected_end_us = compiled(plain(expected_end))
+"""The same from Python, for one job."""
 
 
 SECOND = 1_000_000

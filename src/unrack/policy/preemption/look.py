@@ -3,8 +3,7 @@
 Suspended jobs go on in the order of those that may preempt most, then of those that started first. One goes on as soon
 as its cores are free on all of its nodes and those before it leave them to it. Until then what is free of its cores is
 kept for it from all that may not preempt it, and policies that plan expect it to go on when enough of the others are
-booked to end: see :func:`unrack.ledger.suspended.changes.keep_cores`. So no job waits behind later ones of its own
-rank.
+booked to end: see :func:`unrack.ledger.changes.keep_cores`. So no job waits behind later ones of its own rank.
 """
 
 from __future__ import annotations

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unrack.jit import compiled, inlined, melted
+from unrack.jit import compiled, inlined, melted, plain
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB
-from unrack.policy.discipline.heads_kernel import PassRule, lacking
+from unrack.policy.discipline.heads_kernel import lacking
 from unrack.policy.discipline.queue_kernel import passed
 from unrack.policy.discipline.skyline.columns import CHOOSE, CLAIMED, LENT, STARTS
 from unrack.policy.discipline.skyline.steps import usable
-from unrack.policy.discipline.walk import ASKING, CLAIMS, CLAIMS_FOUND, FOUND, HELD_US, LOOK, PLACED, ROWS, STAGE
+from unrack.policy.discipline.walk import ASKING, CLAIMS, CLAIMS_FOUND, FOUND, HELD_US, LOOK, PLACED, ROWS, STAGE, WHOLE
 from unrack.policy.lending.answers import write
 from unrack.policy.lending.lease_kernel import Leases
 from unrack.policy.placement.node_kernel import add_node, gang_of
@@ -146,20 +146,12 @@ def cluster_for(
     return -1
 
 
-@compiled
-def choose_cluster(
-    t: Clusters, free: Ints, is_open: Bools, barred: Bools, cores: int, mb: int, floor: int, ceiling: int, only: int,
-    parts: Ints,
-) -> int:  # fmt: skip
-    """As :func:`cluster_for`."""
-    return int(cluster_for(t, free, is_open, barred, cores, mb, floor, ceiling, only, parts))
+choose_cluster = compiled(plain(cluster_for))
+"""The same from Python."""
 
 
 @compiled
-def pass_over(
-    t: Clusters, slo: ServerAsks, order: Ints, second: Ints, now: int, running: int, free_cores: int, backfill: int,
-    depth: int, whole: bool, fit: int, alike: bool, sky: Any,
-) -> int:  # fmt: skip
+def pass_over(t: Clusters, slo: ServerAsks, order: Ints, second: Ints, now: int, running: int, sky: Any) -> int:
     """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; for servers without replicas it asks nothing."""
     nodes, width = sky.installed.shape[2], 0
     for c in range(len(t.first) - 1):
@@ -167,10 +159,9 @@ def pass_over(
     is_open, barred, parts = np.empty(nodes, np.bool_), np.zeros(nodes, np.bool_), np.empty(width, np.int64)
     out = Leases(np.empty((1, 5), np.int64), np.empty((width, 3), np.int64))
     while True:
-        how = PassRule(backfill, depth, whole, fit)
-        count = passed(order, second, now, running, free_cores, how, alike, sky)
+        count = passed(order, second, now, running, sky)
         job, walk, asks = sky.walk[ASKING], sky.walk, len(slo.floor) > 0
-        if count != CHOOSE or walk[STAGE] != PLACED or sky.wants[job] != LENT or whole:
+        if count != CHOOSE or walk[STAGE] != PLACED or sky.wants[job] != LENT or walk[WHOLE] == 1:
             return int(count)
         if asks and slo.spread[job] >= 0:
             return int(count)

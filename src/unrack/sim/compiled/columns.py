@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from unrack.jit import inlined
 from unrack.kernels.arrays import Bools, Ints
 from unrack.policy.discipline.heads_kernel import PassRule
-from unrack.policy.discipline.skyline.columns import PlanRule
 
 AT, KEY, JOB, ABOUT = range(4)
 """Rows of :attr:`World.ends`: time, rank and sequence in one number, job, and one of the three below."""
@@ -130,7 +129,6 @@ class RunConstants(NamedTuple):
 class PlanTerms(NamedTuple):
     """As :class:`RunConstants`, of a plan."""
 
-    rule: PlanRule
     early: bool  # whether reservations move forward at what is unforeseen alone
     together: bool
     submit_first: bool

@@ -8,7 +8,7 @@ from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ENDS_US, ROW_END, grown
 from unrack.ledger.nodes import take_rows
-from unrack.policy.discipline.skyline.columns import BEGIN, CLAIM, CLAIM_END, Grain, PlanRound
+from unrack.policy.discipline.skyline.columns import BEGIN, BRIEF, CLAIM, CLAIM_END, COMPRESS, GRAIN, Grain, PlanRound
 from unrack.policy.discipline.skyline.columns import STAGE as STAGE_OF_PLAN
 from unrack.policy.discipline.skyline.kept import carry_on, keep_for_next
 from unrack.policy.discipline.skyline.plan import Plan
@@ -57,14 +57,14 @@ def start_planned(w: World, sky: Any, terms: PlanTerms) -> bool:
         if waiting == 0:
             return True
         order = w.ranked[0][:waiting] if w.rank[0].shape[0] else ledger.queue[at[QUEUE_START] : at[QUEUE_END]]
-        sky.cursor[STAGE_OF_PLAN] = BEGIN
-        carry_on(order, at[NOW], at[RUNNING_COUNT], terms.rule, sky)
-        count = planned(order, at[NOW], at[RUNNING_COUNT], terms.rule, PlanRound(int(mark != before), True, False), sky)
+        sky.cursor[STAGE_OF_PLAN], sky.cursor[COMPRESS] = BEGIN, mark != before
+        carry_on(order, at[NOW], at[RUNNING_COUNT], sky)
+        count = planned(order, at[NOW], at[RUNNING_COUNT], sky)
         if count < 0:
             at[FREED], at[NEEDED] = before, -1
             return False
         at[PLANNED] = count
-        if not keep_for_next(order, at[NOW], at[RUNNING_COUNT], terms.rule, count, mark != before, sky):
+        if not keep_for_next(order, at[NOW], at[RUNNING_COUNT], count, sky):
             at[NEEDED] = -1
             return False
     count, rows, claims = at[PLANNED], 0, 0
@@ -130,9 +130,8 @@ class PlannedStretch(Stretch):
         return (None if order == "fcfs" else order), None
 
     def terms_of(self, ties: str) -> Any:
-        """What does not change but for the plan's groups."""
-        early, rule = self.policy.compress == "early", self.kernel.core.memory.rule
-        return PlanTerms(rule, early, ties == "together", ties == "submit-first")
+        """What does not change."""
+        return PlanTerms(self.policy.compress == "early", ties == "together", ties == "submit-first")
 
     def ready(self) -> bool:
         """Whether no job will come for which the plan's groups are too coarse."""
@@ -146,7 +145,7 @@ class PlannedStretch(Stretch):
         memory.replace(**{name: grown(getattr(memory.columns, name), room, fill) for name, fill in BY_JOB.items()})
         memory.look(self.kernel.core.view)
         mark[FREED] = memory.freed
-        self.terms = self.terms_of(str(self.kernel.ties))
+        memory.columns.cursor[GRAIN : BRIEF + 1] = *memory.rule, *PlanRound(0, trust=True)
 
     def give_notes(self, mark: Ints, memory: Plan) -> None:
         """Let the plan have noted what the marks say, and the ledger what is promised."""

@@ -15,10 +15,11 @@ prices down. What it finds is a wish: ``case.py`` splits the memory exactly, or 
 from __future__ import annotations
 
 from math import exp
+from typing import NamedTuple
 
 import numpy as np
 
-from unrack.jit import Ints, compiled, inlined
+from unrack.jit import Ints, compiled, inlined, plain
 from unrack.solver import cheapest
 from unrack_papers.servers.batch.case import CEILING, CORES, FLOOR, MB, Crowd, Land, clash
 
@@ -70,10 +71,22 @@ def _hold(land: Land, cluster: int, total: Ints, take: Ints, held: Ints, sign: i
         held[1, land.member[start + j]] += sign * take[j]
 
 
+class Annealing(NamedTuple):
+    """How long it goes on, and what is worse."""
+
+    steps: int  # moves and swaps tried, at most
+    # temperature at first and at last: the rise in cost that is taken in one try of e
+    hot: float
+    cold: float
+    penalty: float  # cost of a MB of excess
+    priced: bool  # whether prices count
+    target: float  # stop once there is no excess and the price is not above this
+
+
 @compiled
 def anneal(
     land: Land, crowd: Crowd, choice: Ints, reserve: Ints, core_mb: float, at: Ints, draws: np.random.Generator,
-    steps: int, hot: float, cold: float, penalty: float, priced: bool, target: float, home: Ints, most_away: int,
+    how: Annealing, home: Ints, most_away: int,
 ) -> tuple[float, float, int]:  # fmt: skip
     """Improve a placement, in place.
 
@@ -89,21 +102,12 @@ def anneal(
         The cluster of each server, an open one; -1: left out (only swaps change how many are). Receives the best found.
     draws
         Where chance comes from.
-    steps
-        Moves and swaps tried, at most.
-    hot, cold
-        Temperature at first and at last: the rise in cost that is taken in one try of e.
-    penalty
-        Cost of a MB of excess.
-    priced
-        Whether prices count.
-    target
-        Stop once there is no excess and the price is not above this.
     home : int64[servers] or int64[0]
         Where servers are now; none given: no server counts as away.
     most_away
         At most so many servers may be elsewhere than at home.
     """
+    steps, hot, cold, penalty, priced, target = how
     servers, clusters, width = len(at), len(land.first) - 1, 0
     for c in range(clusters):
         width = max(width, land.first[c + 1] - land.first[c])
@@ -234,7 +238,5 @@ def clashes(land: Land, crowd: Crowd, at: Ints) -> bool:
     return False
 
 
-@compiled
-def clashes_with(land: Land, crowd: Crowd, at: Ints, i: int) -> bool:
-    """Whether a server that is placed is in such a cluster beside another of its group."""
-    return bool(clash(land, crowd, at, i))
+clashes_with = compiled(plain(clash))
+"""Whether a server that is placed is in such a cluster beside another of its group."""

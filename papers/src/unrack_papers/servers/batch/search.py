@@ -15,7 +15,7 @@ from unrack.jit import Bools, Floats, Ints
 from unrack.solver import NOWHERE
 from unrack_papers.clock import Clock
 from unrack_papers.servers.batch.case import CEILING, CORES, MB, Case, split_together
-from unrack_papers.servers.batch.pack import anneal, clashes, clashes_with
+from unrack_papers.servers.batch.pack import Annealing, anneal, clashes, clashes_with
 from unrack_papers.servers.batch.solution import nowhere
 from unrack_papers.servers.problem import Allocation
 
@@ -260,7 +260,7 @@ class Search:
         most = min(max(STEPS_PER_SERVER * len(at), FEWEST_STEPS), self.steps // each) if steps < 0 else steps
         excess, price, tried = anneal(
             case.land, case.crowd, choice, self.reserve, self.core_mb, at, self.draws,
-            most, hot, cold, float(self.dearest), priced, target, self.home, self.most_away,
+            Annealing(most, hot, cold, float(self.dearest), priced, target), self.home, self.most_away,
         )  # fmt: skip
         self.steps -= tried * each
         return excess, price

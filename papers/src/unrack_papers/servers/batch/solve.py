@@ -8,8 +8,8 @@
    (``constraint.py``).
 
 Work is counted, not timed: steps, visits, iterations, nodes. Without a time limit the same batch and seed have the same
-answer on any machine, however busy. A limit ends the same steps earlier (:class:`unrack.solver.Clock`), and the answer
-is the best until then and says that it was cut; one above what is counted lets the search go on from there.
+answer on any machine, however busy. A limit ends the same steps earlier (:class:`unrack_papers.clock.Clock`), and the
+answer is the best until then and says that it was cut; one above what is counted lets the search go on from there.
 """
 
 from __future__ import annotations

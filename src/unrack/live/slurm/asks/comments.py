@@ -19,7 +19,7 @@ def asks_of_job(job: SlurmJob, askable: Askable, user_priority_most: int = 0) ->
     Raises
     ------
     AskError
-        As for :func:`asks_of`.
+        As for :func:`unrack.live.asks.asks.asks_of`.
     """
     by_user = askable.asks(job.comment, "comment", user_priority_most)
     return askable.asks(job.admin_comment, "admin comment").over(by_user)

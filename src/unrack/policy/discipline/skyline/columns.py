@@ -92,7 +92,9 @@ SEARCHES = REACH + 1
 """One more: 1: places of jobs are searched as Slurm does (:mod:`unrack.policy.discipline.slurm_search`)."""
 SLOTS_SEEN = SEARCHES + 1
 """One more: how many slots there were when a choice was asked for."""
-CURSOR = SLOTS_SEEN + 1
+GRAIN, WHOLE, FIT, COMPRESS, TRUST, BRIEF = range(SLOTS_SEEN + 1, SLOTS_SEEN + 7)
+"""And how the round goes: a :class:`PlanRule` and a :class:`PlanRound`."""
+CURSOR = BRIEF + 1
 BOOKED_US, UNTIL_US, CHECK, ASKS, SEEN = range(5)
 """Rows of ``held``, by job: from when it is in the levels if it waits, until when if it runs (-1: not), and sums over
 what it then holds and asks; when it was last seen running."""
@@ -190,7 +192,7 @@ class _PlanColumns(NamedTuple):
     most: Ints  # int64[blocks + groups]: the summary of `now` (:mod:`unrack.ledger.nodes`)
     left: Ints  # int64[1 + heads, 1, slots]: of places: what is free now, and then
     moments: Ints  # int64[k]: when more is free though no job ends, µs
-    walk: Ints  # int64[24]: how far the pass has come
+    walk: Ints  # int64[WALK]: how far the pass has come
 
 
 class PlanColumns(InKernels, _PlanColumns):

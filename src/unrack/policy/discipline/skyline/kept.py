@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unrack.jit import compiled, inlined, melted
+from unrack.jit import compiled, inlined, melted, plain
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.columns import FIRST_ROW as LEASE_ROW
@@ -26,6 +26,7 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMED,
     CLAIMS,
     CLOSES_US,
+    COMPRESS,
     COUNT,
     FIRST_GROUP,
     FROM,
@@ -43,7 +44,6 @@ from unrack.policy.discipline.skyline.columns import (
     STEPS,
     UNTIL_US,
     WAS,
-    PlanRule,
 )
 from unrack.policy.discipline.skyline.levels import free_now, give_back, parts_of, short_of
 from unrack.policy.discipline.skyline.steps import (
@@ -278,13 +278,13 @@ def still_hold(order: Ints, now: int, seen: LedgerColumns, groups: Groups, slots
 
 
 @inlined
-def carry_on(order: Ints, now: int, running: int, rule: PlanRule, sky: Any) -> None:
+def carry_on(order: Ints, now: int, running: int, sky: Any) -> None:
     """Begin a round with the levels of the last one, if they say what is so.
 
     If too much in them is past they are made anew too, but it is known what has become free.
     """
     cursor, turn, start, where = sky.cursor, sky.turn, sky.start, sky.where
-    seen, groups, slots = parts_of(rule, running, sky)
+    seen, groups, slots = parts_of(running, sky)
     hold, jobs = still_hold(order, now, seen, groups, slots, sky), order.shape[0]
     tidy = jobs > turn.shape[1]
     for i in range(4):
@@ -343,13 +343,13 @@ def rows_of_running(seen: LedgerColumns, groups: Groups, rows: int, claims: int,
 
 
 @inlined
-def keep_for_next(order: Ints, now: int, running: int, rule: PlanRule, count: int, compress: bool, sky: Any) -> bool:
+def keep_for_next(order: Ints, now: int, running: int, count: int, sky: Any) -> bool:
     """Note what the next round has to find for the levels to stay: which jobs run, which start, and what is reserved.
 
     After a round in which ``count`` jobs start, before they do. False: there was too little room.
     """
     cursor, held, was, started, where, start = sky.cursor, sky.held, sky.was, sky.started, sky.where, sky.start
-    seen, groups, _ = parts_of(rule, running, sky)
+    seen, groups, _ = parts_of(running, sky)
     anew, grown = cursor[CARRIED] == 0, sky.grown
     cursor[CARRIED] = 0
     if running > 0 and seen.running[ENDS_US, 0] < now:
@@ -377,7 +377,7 @@ def keep_for_next(order: Ints, now: int, running: int, rule: PlanRule, count: in
         held[UNTIL_US, job] = now + where[LENGTH - 1, job]
         held[CHECK, job] = sum_rows(own.rows, own.first, own.last) + sum_claims(own.claims, own.claim, own.claim_end)
     cursor[WAS] = running + count
-    for s in range(grown.shape[1] if compress else 0):
+    for s in range(grown.shape[1] if cursor[COMPRESS] > 0 else 0):
         if s >= sky.stays.shape[0] or sky.stays[s] == 0:
             grown[0, s] = grown[1, s]
         grown[1, s] = 0
@@ -385,15 +385,9 @@ def keep_for_next(order: Ints, now: int, running: int, rule: PlanRule, count: in
     return True
 
 
-@compiled
-def carry_levels(order: Ints, now: int, running: int, grain: int, whole: bool, sky: Any) -> None:
-    """As :func:`carry_on`."""
-    carry_on(order, now, running, PlanRule(grain, whole, 0), sky)
+carry_levels = compiled(plain(carry_on))
+"""The same from Python."""
 
 
-@compiled
-def keep_levels(
-    order: Ints, now: int, running: int, grain: int, whole: bool, count: int, compress: bool, sky: Any
-) -> bool:
-    """As :func:`keep_for_next`."""
-    return bool(keep_for_next(order, now, running, PlanRule(grain, whole, 0), count, compress, sky))
+keep_levels = compiled(plain(keep_for_next))
+"""The same from Python."""

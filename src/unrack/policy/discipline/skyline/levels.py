@@ -14,18 +14,20 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMABLE,
     CLOSES_US,
     FIRST_GROUP,
+    GRAIN,
     LAST_GROUP,
     NO_ROOM,
     OPENS_US,
     OWNER,
     SHORT,
     SLOTS,
-    PlanRule,
+    WHOLE,
 )
 from unrack.policy.discipline.skyline.steps import (
     Groups,
     RowSpan,
     Slots,
+    Sought,
     book,
     claims_fit,
     copy_step,
@@ -48,10 +50,11 @@ def short_of(cursor: Ints, what: int) -> int:
 
 
 @inlined
-def parts_of(rule: PlanRule, running: int, sky: Any) -> tuple[LedgerColumns, Groups, Slots]:
+def parts_of(running: int, sky: Any) -> tuple[LedgerColumns, Groups, Slots]:
     """The ledger, the groups and the slots of a plan; so many jobs run."""
     seen = LedgerColumns(sky.asks, sky.free, sky.installed[0], 0, sky.running, running, sky.pool, sky.lease_at)
-    groups = Groups(rule.grain, rule.whole, sky.of, sky.total[0], sky.rank, 0, sky.total.shape[2], 0, sky.kept_at)
+    grain, whole = sky.cursor[GRAIN], sky.cursor[WHOLE] == 1
+    groups = Groups(grain, whole, sky.of, sky.total[0], sky.rank, 0, sky.total.shape[2], 0, sky.kept_at)
     return seen, groups, Slots(sky.slot, sky.place_of, sky.free_places, sky.total.shape[2])
 
 
@@ -226,15 +229,14 @@ def least_behind(low: Ints, level: Ints, at: Ints, i: int, k: int, first: int) -
 
 @inlined
 def earliest(
-    sky: Any, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: RowSpan, mb: int, i: int,
-    before: int, every: bool, refused: bool,
-) -> int:  # fmt: skip
-    """The first step from ``i`` on, ``before`` a time (µs), at which the job fits for ``length`` µs; -1: none.
+    sky: Any, steps: int, groups: Groups, slots: Slots, sought: Sought, i: int, before: int, refused: bool
+) -> int:
+    """The first step from ``i`` on, ``before`` a time (µs), at which the job fits; -1: none.
 
-    ``sky.low`` gets what is free throughout; of cores of one group nothing. ``mb``: the memory of all its tasks, where
-    it may be lent as ``sky.may_lend`` says; else 0. ``every``: a step at which nothing changes may be the one;
-    ``refused``: the step before ``i`` was found last, and in ``sky.low`` is what is free then.
+    ``sky.low`` gets what is free throughout; of cores of one group nothing. ``refused``: the step before ``i`` was
+    found last, and in ``sky.low`` is what is free then.
     """
+    asked, length, claims, mb, every = sought
     times, at, level, low, may_lend = sky.times, sky.at, sky.level, sky.low, sky.may_lend
     tasks, counts, first = asked.tasks, only_cores(groups, asked), groups.first
     while counts and i < steps and times[i] < before:  # as below, in numbers

@@ -17,6 +17,7 @@ from unrack.policy.discipline.skyline.columns import (
     AT,
     BEGIN,
     BOOKED,
+    BRIEF,
     CHOOSE,
     CHOSEN,
     CLAIMED,
@@ -28,6 +29,7 @@ from unrack.policy.discipline.skyline.columns import (
     FIRST_ROW,
     FROM,
     FURTHER,
+    GRAIN,
     JOB,
     KEPT,
     LEASES,
@@ -112,7 +114,7 @@ class Plan(Grouped):
         cursor[STAGE] = BEGIN
         self.rounds += 1
         keeps = self.keeps and not what.brief
-        how = jobs, now, running, *self.rule, *what
+        cursor[GRAIN : BRIEF + 1] = *self.rule, *what
         made, line, alone = self._begun(jobs, now, what, choices), None, NODES_ALONE
         if cursor[KEPT] and not keeps:  # a job asks for a choice now
             cursor[KEPT] = cursor[FROM] = 0
@@ -120,12 +122,13 @@ class Plan(Grouped):
         in_kernel = self.chosen_in_kernel(jobs)
         while True:
             if keeps:
-                carry_levels(*how[:5], self.columns.kernel)
+                carry_levels(jobs, now, running, self.columns.kernel)
             if in_kernel or (self.lends and self.only_lent and len(self.columns.may_lend)):
                 made = made or choices(now, what.trust)
                 line = made.timeline if in_kernel else None
                 alone = made.alone if self.lends else made.alone.without_loans
-            count = alone.plan_round(None if line is None else line.columns.kernel, *how, self.columns.kernel)
+            booked = None if line is None else line.columns.kernel
+            count = alone.plan_round(booked, jobs, now, running, self.columns.kernel)
             if count >= 0:
                 break
             if count == CHOOSE:
@@ -137,12 +140,12 @@ class Plan(Grouped):
                 line.more(bool(cursor[SHORT] == SHARERS))
             elif cursor[SHORT] == FURTHER:
                 jobs = self.regroup(view, jobs, int(cursor[REACH]))
-                how = jobs, now, running, *self.rule, *what
+                cursor[GRAIN] = self.rule.grain
             else:
                 self.replace(**more_room(self.columns, len(jobs), running))
             cursor[STAGE], cursor[KEPT] = BEGIN, 0
             made = self._begun(jobs, now, what, choices)
-        if keeps and not keep_levels(*how[:5], count, what.compress > 0, self.columns.kernel):
+        if keeps and not keep_levels(jobs, now, running, count, self.columns.kernel):
             self.replace(**more_room(self.columns, len(jobs), running))
         if line is not None:
             self._reserved_in_kernel(line, self.columns.started[JOB, :count] if what.brief else jobs)

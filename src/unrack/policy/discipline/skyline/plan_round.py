@@ -17,6 +17,7 @@ from unrack.policy.discipline.head_search import claim_cores
 from unrack.policy.discipline.skyline.columns import (
     AT,
     BEGIN,
+    BRIEF,
     CARRIED,
     CHOICE,
     CHOOSE,
@@ -26,10 +27,12 @@ from unrack.policy.discipline.skyline.columns import (
     CLAIMS_CHOSEN,
     CLOSES_US,
     COARSE,
+    COMPRESS,
     END_CLAIM,
     END_ROW,
     FIRST_CLAIM,
     FIRST_ROW,
+    FIT,
     FROM,
     FURTHER,
     LAST,
@@ -51,9 +54,8 @@ from unrack.policy.discipline.skyline.columns import (
     START,
     STEP,
     STEPS,
+    TRUST,
     TURNS,
-    PlanRound,
-    PlanRule,
 )
 from unrack.policy.discipline.skyline.kept import moved, reach_of, room_from
 from unrack.policy.discipline.skyline.levels import book_windows, earliest, fits_in, levels_of, parts_of, short_of
@@ -62,6 +64,7 @@ from unrack.policy.discipline.skyline.steps import (
     Groups,
     RowSpan,
     Slots,
+    Sought,
     asked_by,
     book,
     cores_left,
@@ -158,22 +161,21 @@ def keep(
 
 @inlined
 def earliest_inside(
-    owner: int, now: int, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, claims: RowSpan, mb: int,
-    i: int, before: int, every: bool, sky: Any,
-) -> int:  # fmt: skip
+    owner: int, now: int, steps: int, groups: Groups, slots: Slots, sought: Sought, i: int, before: int, sky: Any
+) -> int:
     """As :func:`earliest`, of a job that runs in a window of this owner; below 0: at any time until all are over."""
     windows, times = sky.windows, sky.times
     if owner < 0:
         over = now
         for w in range(windows.shape[0]):
             over = max(over, windows[w, CLOSES_US] if windows[w, OWNER] == -owner else now)
-        return earliest(sky, steps, groups, slots, asked, length, claims, mb, i, min(before, over), every, False)
+        return earliest(sky, steps, groups, slots, sought, i, min(before, over), False)
     for w in range(windows.shape[0]):
-        if windows[w, OWNER] != owner or windows[w, CLOSES_US] - length < now:
+        if windows[w, OWNER] != owner or windows[w, CLOSES_US] - sought.length < now:
             continue
         first = max(i, first_at_least(times, 0, steps, max(now, windows[w, OPENS_US])))
-        last = min(before, windows[w, CLOSES_US] - length + 1)
-        found = earliest(sky, steps, groups, slots, asked, length, claims, mb, first, last, every, False)
+        last = min(before, windows[w, CLOSES_US] - sought.length + 1)
+        found = earliest(sky, steps, groups, slots, sought, first, last, False)
         if found >= 0:
             return found
     return -1
@@ -202,23 +204,21 @@ def may_start(job: int, groups: Groups, slots: Slots, sky: Any) -> bool:
 
 
 @inlined
-def planned(order: Ints, now: int, running: int, rule: PlanRule, what: PlanRound, sky: Any) -> int:
+def planned(order: Ints, now: int, running: int, sky: Any) -> int:
     """Plan for the jobs of ``order`` and choose those that start now.
 
     Reservations kept from an earlier round stay where they are if that is still possible; other jobs get the earliest
-    one that disturbs no other, in order. With ``compress`` every job in order is then moved to the earliest time that
+    one that disturbs no other, in order. With ``COMPRESS`` every job in order is then moved to the earliest time that
     disturbs no other, which is never later than the one it had; with 2, all are once more, if no choices are asked for.
 
     Parameters
     ----------
     running
         How many jobs run.
-    rule, what
-        As of :class:`unrack.policy.discipline.skyline.columns.PlanRule` and ``PlanRound``.
     sky
         :class:`unrack.policy.discipline.skyline.columns.PlanColumns`. Read and written: reservations by job; written:
-        ``started`` and ``out``. ``cursor[STAGE]`` is BEGIN, or CHOSEN where the round was interrupted by CHOOSE and
-        a choice has been written into ``new_rows`` and ``new_claims``.
+        ``started`` and ``out``. ``cursor`` says how, from GRAIN on; ``cursor[STAGE]`` is BEGIN, or CHOSEN where the
+        round was interrupted by CHOOSE and a choice has been written into ``new_rows`` and ``new_claims``.
 
     Returns
     -------
@@ -226,12 +226,11 @@ def planned(order: Ints, now: int, running: int, rule: PlanRule, what: PlanRound
         How many jobs start; NO_ROOM: the columns are to be made larger, and the round begun again; CHOOSE: a choice is
         to be made, for the job and the step that the cursor says, of what ``low`` says is free.
     """
-    grain, whole, fit = rule.grain, rule.whole, rule.fit
-    compress, trust, brief = what.compress, what.trust, what.brief
     times, level, low, turn, cursor = sky.times, sky.level, sky.low, sky.turn, sky.cursor
     wants, fixed_at, fixed_claims = sky.wants, sky.fixed_at, sky.fixed
     new_rows, new_claims = sky.new_rows, sky.new_claims
-    seen, groups, slots = parts_of(rule, running, sky)
+    seen, groups, slots = parts_of(running, sky)
+    grain, whole, fit, compress, brief = groups.grain, groups.whole, cursor[FIT], cursor[COMPRESS], cursor[BRIEF] == 1
     width, jobs, first_row, first_claim = groups.last, order.shape[0], 0, 0
     if cursor[STAGE] == BEGIN:
         if jobs > turn.shape[1]:
@@ -242,7 +241,7 @@ def planned(order: Ints, now: int, running: int, rule: PlanRule, what: PlanRound
             steps, used, claims_used = cursor[STEPS], cursor[ROWS], cursor[CLAIMS]
             first_row, first_claim = used, claims_used
         else:
-            steps = levels_of(now, seen, groups, slots, trust, sky)
+            steps = levels_of(now, seen, groups, slots, cursor[TRUST] == 1, sky)
             if steps < 0:
                 return NO_ROOM
             steps = book_windows(now, 0, False, slots, steps, -1, sky)
@@ -301,7 +300,7 @@ def planned(order: Ints, now: int, running: int, rule: PlanRule, what: PlanRound
                 i = cursor[STEP] + 1
             elif begins >= 0:
                 steps = book(sky, steps, begins, turn[LENGTH, q], slots, old, 1)
-            end, claims_end = used, claims_used
+            end, claims_end, sought = used, claims_used, Sought(asked, length, fixed, mb, every)
             searched = grain == 0 and not every and cursor[SEARCHES] > 0 and by_nodes_alone(job, groups, fixed, sky)
             if searched and used + min(width, max(1, asked.tasks)) > new_rows.shape[0]:
                 return short_of(cursor, LEASES)
@@ -312,10 +311,10 @@ def planned(order: Ints, now: int, running: int, rule: PlanRule, what: PlanRound
                 if at >= 0:
                     i, steps = step_at(sky, steps, at, slots.first)
             elif owner != 0:
-                i = earliest_inside(owner, now, steps, groups, slots, asked, length, fixed, mb, i, before, every, sky)
+                i = earliest_inside(owner, now, steps, groups, slots, sought, i, before, sky)
             else:
                 again = chosen and cursor[SLOTS] == cursor[SLOTS_SEEN]
-                i = earliest(sky, steps, groups, slots, asked, length, fixed, mb, i, before, every, again)
+                i = earliest(sky, steps, groups, slots, sought, i, before, again)
             if i >= 0 and every:
                 cursor[AT], cursor[STEP], cursor[STEPS], cursor[ROWS], cursor[CLAIMS] = q, i, steps, used, claims_used
                 cursor[SLOTS_SEEN] = cursor[SLOTS]

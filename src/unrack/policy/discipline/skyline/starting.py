@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from unrack.jit import compiled, inlined
+from unrack.jit import compiled, inlined, plain
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import zeros
 from unrack.ledger.columns import CPU, MEM
@@ -247,7 +247,5 @@ def due_after(start: Ints, jobs: Ints, now: int, overdue: bool) -> int:
     return due
 
 
-@compiled
-def first_due(start: Ints, jobs: Ints, now: int, overdue: bool) -> int:
-    """As :func:`due_after`."""
-    return due_after(start, jobs, now, overdue)
+first_due = compiled(plain(due_after))
+"""The same from Python."""

@@ -61,6 +61,16 @@ class RowSpan(NamedTuple):
     claim_end: int
 
 
+class Sought(NamedTuple):
+    """What a place is looked for."""
+
+    asked: Gang
+    length: int  # for how long, µs
+    claims: RowSpan
+    mb: int  # the memory of all tasks, where it may be lent as ``may_lend`` says; else 0
+    every: bool  # whether a step at which nothing changes may be the one
+
+
 @inlined
 def always_open(job: int, sky: Any) -> bool:
     """Whether a job may use the same nodes at any time."""
