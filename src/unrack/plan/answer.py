@@ -41,7 +41,7 @@ def answer(plan: Plan, searched: Sequence[Searched]) -> dict[str, Any]:
     rule = max((one.rule for one in searched), key=lambda rule: rule.seeds)
     least = min(ranked)[1] if ranked else None
     return {
-        "question": plan.table.question,
+        "question": plan.table.question if plan.settings.written else None,
         "headline": _headline(lines, least, goals),
         "goals": goals,
         "thresholds": [goal.value for goal in plan.settings.goals],
