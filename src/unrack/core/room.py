@@ -37,9 +37,7 @@ def most_tasks(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = F
         own, site = claimed[part.quantities], part.installed
         if isinstance(site, Site):
             narrow = np.isin(own[WHERE], [number for number in np.unique(own[WHERE]).tolist() if site.narrows(number)])
-            few = np.isin(
-                own[COUNTS], [n for n, row in enumerate(site.counts, 1) if any(claim[1] < 0 for claim in row)]
-            )
+            few = np.isin(own[COUNTS], [n for n, row in enumerate(site.counts, 1) if any(one[1] < 0 for one in row)])
             several += narrow + 1 * few
             own[WHERE], own[COUNTS] = own[WHERE] * (narrow | few), own[COUNTS] * few
             matters[part.quantities.start + np.array([WHERE, COUNTS])] = True
