@@ -10,7 +10,7 @@ import numpy as np
 from unrack.cluster.pools.pool import UNLIMITED, Devices, Pace
 from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
-from unrack.resources.contract import ANY_NUMBER, tasks_on
+from unrack.resources.contract import tasks_on
 from unrack.resources.places import Places, ResourcePart
 from unrack.resources.site.installed import COUNTS, WHERE, Site
 from unrack.workload.job import JobTable
@@ -58,18 +58,14 @@ def most_tasks(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = F
     alike: dict[tuple[bytes, int], tuple[Bools, list[int]]] = {}
     for i, own in enumerate(kinds_of_claims.T):
         for within in _within(places, unlike, own, nodes):
-            alike.setdefault((within.tobytes(), _most_nodes(places, own, within)), (within, []))[1].append(i)
+            alike.setdefault((within.tobytes(), places.most_nodes(own, places.total, within)), (within, []))[1].append(
+                i
+            )
     found[rows] = 0
     for (_, on), (within, kinds) in alike.items():
         mine = rows[np.isin(of.ravel(), kinds)]
         found[mine] = np.maximum(found[mine], _among(cluster, within, on, jobs, wants, mine, pace, elsewhere))
     return found
-
-
-def _most_nodes(places: Places, asked: Ints, within: Bools) -> int:
-    """By limits of nodes of a site, where all are empty."""
-    site = next((part for part in places.parts if isinstance(part.installed, Site)), None)
-    return ANY_NUMBER if site is None else site.installed.most_nodes(asked[site.quantities], site.total, within)
 
 
 def _within(places: Places, unlike: Sequence[ResourcePart], asked: Ints, nodes: Bools) -> list[Bools]:
