@@ -59,13 +59,15 @@ def suggested(where: str, got: str, want: str) -> str:
     "'sjf' perhaps, or one of fcfs, sjf"
     >>> suggested("clusters, nodes.0.core", "an unknown key", "one of count, cores")
     "'cores' perhaps, or one of count, cores"
+    >>> suggested("--run", "'easy(a=1, b=2)'", "one of easy(a=1, b=2) (seed 0), easy(a=1, b=2) (seed 1)")
+    'one of easy(a=1, b=2) (seed 0), easy(a=1, b=2) (seed 1)'
     """
     listed = CHOICES.fullmatch(want)
     quoted = re.search(r"'([^']+)'", got)
     word = re.split(r"[., ]", where)[-1] if got == "an unknown key" else quoted[1] if quoted else ""
     if listed is None or not word or " perhaps, or " in want:  # it has been put first
         return want
-    close = _close(word, [name.partition(" (")[0].strip("'") for name in listed["names"].split(", ")])
+    close = _close(word, [name.partition(" (")[0].strip("'") for name in re.split(r", (?![^(]*\))", listed["names"])])
     return f"{listed['before']}{close!r} perhaps, or {want[len(listed['before']) :]}" if close else want
 
 

@@ -153,6 +153,7 @@ def test_a_node_that_drains_keeps_what_runs_and_gets_nothing_new(tmp_path: Path)
     result = run(tmp_path, cluster=Cluster.from_dict(content), policy="easy")
     assert result.jobs["end_s"].to_list()[:2] == [70, 40]
     assert result.jobs["state"].to_list() == ["finished", "finished", "queued", "finished"]
+    assert result.jobs["reason"][2].endswith(", beside 1 drained node")
     new = result.placements.filter(pl.col("job") > 2)
     assert new["first_node"].to_list() == [0]
     assert new["nodes"].to_list() == [1]

@@ -75,6 +75,29 @@ def test_in_python_the_answer_is_that_of_the_command(tmp_path: Path) -> None:
     assert other.page is None
     assert other.lines[0]["answer"]["values"] == {"clusters.0.nodes.0.count": 2}
     assert "smaller ones may do" in other.lines[0]["sentence"]
+    assert found.found["question"] == "How many nodes?"
+    assert other.found["question"] is None, "these goals are not what the study asks"
+
+
+def test_goals_that_small_and_large_systems_miss_are_met_between_them(tmp_path: Path) -> None:
+    goals = ["--goal", "wait_s_p95 < 1 min", "--goal", "utilisation_cores > 60 %", "--seeds", "1"]
+    few, every = (
+        json.loads(call(tmp_path, "--json", *goals, "--vary", "clusters.0.nodes.0.count=1..60", "--search", way)[1])
+        for way in ("bisect", "every")
+    )
+    assert few["lines"][0]["answer"]["values"] == every["lines"][0]["answer"]["values"]
+    assert few["lines"][0]["answer"]["verdict"] == "meets"
+    assert len(few["lines"][0]["tried"]) < 25
+
+
+@pytest.mark.parametrize(("right", "wrong"), [("wait_s_p95", "waits"), ("goals", "goal"), ("1..6", "6..1")])
+def test_a_run_refuses_a_plan_that_cannot_be(right: str, wrong: str, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(STUDY + PLAN.replace(right, wrong))
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out")])
+    assert isinstance(done.exception, InputError)
+    assert "plan" in str(done.exception)
+    assert wrong in str(done.exception)
+    assert not (tmp_path / "out").exists()
 
 
 def test_options_take_the_place_of_what_the_study_says(tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tries import draws
 
-from unrack.plan.search import ONE_BY_ONE, Ask, SearchResult, Space, Verdict, Way, search
+from unrack.plan.search import ONE_BY_ONE, Ask, Missed, SearchResult, Space, Verdict, Way, search
 
 
-def found_by(space: Space, good: Callable[[int], bool], way: Way = "auto") -> SearchResult:
-    steps = search(space, way)
+def found_by(
+    space: Space, good: Callable[[int], bool], way: Way = "auto", missed: Missed = lambda _: ()
+) -> SearchResult:
+    steps = search(space, way, missed)
     answer: Mapping[int, Verdict] | None = None
     while True:
         try:
@@ -55,6 +57,17 @@ def test_a_dip_below_the_answer_is_found_where_its_neighbours_or_probes_meet_it(
     good = [one >= least or dip <= one < dip + width for one in range(size)]
     found = found_by(line(size), good.__getitem__)
     assert found.best == good.index(True)
+
+
+@given(st.integers(33, 5000), st.data())
+def test_between_systems_too_small_for_one_goal_and_too_large_for_another_the_answer_is_found(
+    size: int, data: st.DataObject
+) -> None:
+    least = data.draw(st.integers(0, size - 1))
+    most = min(size - 1, least + data.draw(st.integers(0, 3)))
+    found = found_by(line(size), lambda one: least <= one <= most, missed=lambda one: [one < least, one > most])
+    assert found.best == least
+    assert len(found.verdicts) <= 3 * size.bit_length() + 16
 
 
 def test_a_larger_system_that_fails_is_told() -> None:

@@ -15,6 +15,12 @@ HALF: dict[str, tuple[dict[str, Any], str, int]] = {
     "parts of GPUs": ({"gpus": {"machine": {"gpus": 1}, "nodes": "0-3"}}, "gpus.milli", 400),
     "a counter": ({"counted": [{"name": "seat", "amount": 2, "per": "node"}]}, "counted.seat", 1),
     "links": ({"links": {"mb_s": 100}}, "links.mb_s", 50),
+    "built-in GPUs": ({"pools": [{"kind": "gpu", "per": "node", "count": 2}]}, "gpu.devices", 1),
+    "drives of nodes": (
+        {"pools": [{"kind": "nvme", "per": "node", "count": 1, "quantities": {"mb_s": 100}}]},
+        "devices.nvme.mb_s",
+        40,
+    ),
 }
 """What a node has for two tasks and not for three: keys of a cluster, the column, what each task asks."""
 

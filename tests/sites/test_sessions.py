@@ -10,6 +10,8 @@ import pytest
 
 import unrack
 from unrack.errors import InputError
+from unrack.policy.table import parse_policy
+from unrack.sim.explained.job import explain
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
 
@@ -47,6 +49,10 @@ def test_who_comes_when_his_last_job_is_done_stands_behind_those_that_came_befor
     assert jobs_of["start_s"].to_list() == [0, 150, 250, 450, 350]
     assert jobs_of["submit_s"].to_list() == [0, 50, 60, 0, 205]
     assert jobs_of["eligible_s"].to_list() == [0, 50, 60, 210, 205]
+    cluster, place = unrack.Cluster.homogeneous(1, 1), followed.jobs.ids.to_list().index
+    ann, cat = (explain(cluster, followed.jobs, parse_policy(policy), place(job)) for job in (4, 5))
+    assert (ann.came_us, ann.ahead, ann.before, ann.passed) == (210 * S, 2, 2, ())
+    assert (cat.came_us, cat.ahead, cat.before, cat.passed) == (205 * S, 1, 1, ())
 
 
 def test_a_job_is_in_the_queue_from_when_it_comes_or_never() -> None:

@@ -49,6 +49,10 @@ REFUSED = {
     "a model of apps that no job has": (
         text("'first-fit'", "models = ['yolo']", POOLED, ", devices = {'nvme.capacity_mb' = 5}"),
         ["models[0]", "has no gpu devices"]),
+    "a model that governs what no device has": (
+        text("'first-fit'", "models = [{model = 'fio', apps = ['class0'], governs = ['bandwith_mb_s']}]",
+             POOLED, ", devices = {'nvme.bandwidth_mb_s' = 5}"),
+        ["models", "bandwith_mb_s, which a model governs", "nvme of cluster1 has bandwidth_mb_s and capacity_mb"]),
     "models beside policies of the base world only": (
         "models = ['smufin']\npolicies = ['first-fit, world=base']\n[[clusters]]\npreset = 'nvme-pool'\n"
         "[[workloads]]\ngenerate = {scenario = 'nvme-s1', load = 0.7, jobs = 20}\n", ["models", "world = 'base'"]),

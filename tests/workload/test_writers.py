@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from tries import draws
+from typer.testing import CliRunner
 
+from unrack.cli.main import app
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.rules import Intake
@@ -123,3 +125,15 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
             write_trace(tmp_path / name, made)
     with pytest.raises(TraceError):
         write_trace(tmp_path / "no" / "a.swf", made)
+
+
+def test_what_swf_has_no_field_for_is_told_when_it_is_left_out(tmp_path: Path) -> None:
+    rows = "id,submit,run,tasks,cores,deadline,gpus,queue,constraint\n1,0,9,2,4,99,1,q,fast\n"
+    (tmp_path / "jobs.csv").write_text(rows)
+    told = {
+        name: CliRunner().invoke(app, ["trace", "convert", str(tmp_path / "jobs.csv"), str(tmp_path / name)]).output
+        for name in ("out.swf.gz", "out.csv", "out.parquet")
+    }
+    lost = "gpu.devices, tasks of several cores, deadline, constraint"
+    assert told["out.swf.gz"].endswith(f"1 job, without {lost}: the format has no field for it\n")
+    assert all(told[name].endswith("1 job\n") for name in ("out.csv", "out.parquet"))

@@ -296,7 +296,8 @@ def lacking(cluster: Cluster, row: JobTable, pace: Pace, traits: Traits, most: i
     asked = [".".join(key) for key, own in row.devices.items() if key[0] not in ("site", "power") and own[0]]
     where, what = int(row.devices.get(("site", "where"), [0])[0]), "places for tasks"
     if where:
-        what = cluster.places.too_big(("site", "where"), where, gangs_of(cluster, row, traits.lends, "site")).what
+        said = cluster.places.too_big(("site", "where"), where, gangs_of(cluster, row, traits.lends, "site")).what
+        what = said if said.startswith(what) else f"{what} within the limit of {said}"
     return Reason(Code.TOO_BIG, f"{what}, each with what it asks of {', '.join(asked)}", int(row.tasks[0]), most)
 
 

@@ -12,7 +12,7 @@ from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.resources.contract import tasks_on
 from unrack.resources.places import Places, ResourcePart
-from unrack.resources.site.installed import WHERE, Site
+from unrack.resources.site.installed import COUNTS, WHERE, Site
 from unrack.workload.job import JobTable
 
 CELLS = 1_000_000
@@ -36,11 +36,11 @@ def most_tasks(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = F
     for part in places.parts:
         own, site = claimed[part.quantities], part.installed
         if isinstance(site, Site):
-            where = part.quantities.start + WHERE
-            narrow = [number for number in np.unique(own[WHERE]).tolist() if site.narrows(number)]
-            claimed[where] *= np.isin(own[WHERE], narrow)
-            several += claimed[where] > 0
-            matters[where] = True
+            narrow = np.isin(own[WHERE], [number for number in np.unique(own[WHERE]).tolist() if site.narrows(number)])
+            few = np.isin(own[COUNTS], [n for n, row in enumerate(site.counts, 1) if any(one[1] < 0 for one in row)])
+            several += narrow + 1 * few
+            own[WHERE], own[COUNTS] = own[WHERE] * (narrow | few), own[COUNTS] * few
+            matters[part.quantities.start + np.array([WHERE, COUNTS])] = True
         elif part.by_place:
             several += (own[[name in part.amounts for name in site.quantities]] > 0).sum(axis=0)
             matters[part.quantities] = True
@@ -54,14 +54,17 @@ def most_tasks(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = F
     if not len(rows):
         return found
     kinds_of_claims, of = np.unique(claimed[:, rows] * matters[:, None], axis=1, return_inverse=True)
-    alike: dict[bytes, tuple[Bools, list[int]]] = {}  # sets of nodes, and the kinds of claims that are found there
+    # sets of nodes, on how many of them a job may be, and the kinds of claims that are found there
+    alike: dict[tuple[bytes, int], tuple[Bools, list[int]]] = {}
     for i, own in enumerate(kinds_of_claims.T):
         for within in _within(places, unlike, own, nodes):
-            alike.setdefault(within.tobytes(), (within, []))[1].append(i)
+            alike.setdefault((within.tobytes(), places.most_nodes(own, places.total, within)), (within, []))[1].append(
+                i
+            )
     found[rows] = 0
-    for within, kinds in alike.values():
+    for (_, on), (within, kinds) in alike.items():
         mine = rows[np.isin(of.ravel(), kinds)]
-        found[mine] = np.maximum(found[mine], _among(cluster, within, jobs, wants, mine, pace, elsewhere))
+        found[mine] = np.maximum(found[mine], _among(cluster, within, on, jobs, wants, mine, pace, elsewhere))
     return found
 
 
@@ -117,9 +120,9 @@ class _Served(NamedTuple):
 
 
 def _among(
-    cluster: Cluster, within: Bools, jobs: JobTable, wants: Ints, rows: Ints, pace: Pace, elsewhere: bool
+    cluster: Cluster, within: Bools, on: int, jobs: JobTable, wants: Ints, rows: Ints, pace: Pace, elsewhere: bool
 ) -> Ints:
-    """int64[rows]: how many tasks of some jobs some nodes could hold at most."""
+    """int64[rows]: how many tasks of some jobs so many of some nodes could hold at most."""
     found = np.zeros(len(rows), np.int64)
     if not within.any():
         return found
@@ -131,6 +134,7 @@ def _among(
     near[pool_of[:, None], node_of] |= devices.reach[:, within]
     kind_of = np.array([devices.kinds.index(devices.pools[p].kind) for p in look.tolist()], np.int64)
     joined = {kind: _joined(near[kind_of == kind]) for kind in np.unique(kind_of).tolist()}
+    built_in = devices.reach[look].sum(axis=1) == 1
     step = max(1, CELLS // max(1, len(count), int(near.sum())))
     for first in range(0, len(rows), step):
         some = rows[first : first + step]
@@ -144,8 +148,14 @@ def _among(
             serves = served.serves[kind_of == kind]
             reached = [np.any(serves[near[kind_of == kind, g]], axis=0) for g in range(len(count))]
             fit = np.where(asked[kind] & ~np.array(reached, np.bool_).reshape(fit.shape), 0, fit)
+            for g, those in enumerate((near & (kind_of == kind)[:, None]).T):
+                if built_in[those].all():
+                    own_tasks = np.minimum(served.together[those], fit[g]) * (times[those] // count[g])[:, None]
+                    fit[g] = np.where(asked[kind], np.minimum(fit[g], own_tasks.sum(axis=0)), fit[g])
         held = fit * count[:, None]
-        most = held.sum(axis=0)
+        order = np.argsort(-fit, axis=0)
+        before = np.cumsum(count[order], axis=0) - count[order]
+        most = (np.take_along_axis(fit, order, 0) * np.clip(on - before, 0, count[order])).sum(axis=0)
         for kind in kinds:
             pools = np.flatnonzero(kind_of == kind)
             total = np.zeros(len(some), np.int64)

@@ -80,7 +80,7 @@ OF_JOBS = {
 
 METRICS = by_name(
     Metric("jobs_finished", "jobs", "high", "jobs that ended: with their work done, or at their limit", "count"),
-    Metric("jobs_rejected", "jobs", "low", "jobs bigger than the cluster, or rejected by the policy", "count"),
+    Metric("jobs_rejected", "jobs", "low", "jobs too big for the cluster, rejected, or cancelled for others", "count"),
     Metric("jobs_queued", "jobs", "low", "jobs that never started", "count"),
     Metric(
         "served", "", "high", "share of the core-time asked for by jobs that did all their work",

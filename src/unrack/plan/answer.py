@@ -41,7 +41,7 @@ def answer(plan: Plan, searched: Sequence[Searched]) -> dict[str, Any]:
     rule = max((one.rule for one in searched), key=lambda rule: rule.seeds)
     least = min(ranked)[1] if ranked else None
     return {
-        "question": plan.table.question,
+        "question": plan.table.question if plan.settings.written else None,
         "headline": _headline(lines, least, goals),
         "goals": goals,
         "thresholds": [goal.value for goal in plan.settings.goals],
@@ -174,7 +174,8 @@ def _told(plan: Plan, searched: Searched, line: Mapping[str, Any]) -> dict[str, 
         brief += "is known to meet the goals" if undecided else "meets the goals"
         largest = line["tried"][-1]
         why = "" if largest in open_ones else f"{said(largest)}, the dearest, fails: {missed(largest)}"
-        words = [brief, *undecided, why, f"{line['believed']} were not tried" if line["believed"] else ""]
+        brief += f"; {line['believed']:,} others were not tried" if line["believed"] else ""
+        words = [brief, *undecided, why]
         return {"brief": brief, "why_below": why, "sentence": "; ".join([*filter(None, words), *_unserved(plan, line)])}
     cost = f"{own['cost']['total']:,.0f} {own['cost']['currency']}"
     brief = f"{name}: {said(own)} for {cost}{_objective_text(plan, own)}, {certain_text(rule, own, searched.drawn)}"
@@ -205,9 +206,10 @@ def _headline(lines: Sequence[Mapping[str, Any]], least: int | None, goals: Sequ
         why = lines[0]["why_below"]
         return f"{lines[0]['brief']}{f'; {why}' if why else ''}"
     undecided = any(line["undecided"] for line in lines)
-    tried = sum(len(line["tried"]) for line in lines)
+    tried, left = sum(len(line["tried"]) for line in lines), sum(line["believed"] for line in lines)
     what, known = ("undecided", "is known to meet") if undecided else ("out of reach", "meets")
-    return f"{what}: none of the {tried} systems tried {known} {' and '.join(goals)}"
+    beside = f" ({left:,} others were not tried)" if left else ""
+    return f"{what}: none of the {tried} systems tried{beside} {known} {' and '.join(goals)}"
 
 
 def _unserved(plan: Plan, line: Mapping[str, Any]) -> list[str]:

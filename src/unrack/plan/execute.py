@@ -221,6 +221,11 @@ class Searched:
         for system in () if ask is None else ask.systems:
             self.trials.setdefault(system, [])
 
+    def missed(self, system: int) -> tuple[bool, ...]:
+        """Which goals a system misses on half of its seeds, or more."""
+        trials = self.trials[system]
+        return tuple(2 * sum(trial.met(goal) for trial in trials) <= len(trials) for goal in self.rule.goals)
+
     def wanted(self) -> list[Turn]:
         """What is to be run next, as verdicts are not known yet; none: the search has ended."""
         while self._ask is not None:
@@ -309,7 +314,7 @@ class _Bench:
         ]
         for one in self.all:
             if plan.ordered:
-                one.begin(search(one.line.space, plan.settings.search))
+                one.begin(search(one.line.space, plan.settings.search, one.missed))
             else:  # an objective that only runs can tell is compared over all systems
                 one.begin(_all_of(one, plan.settings.objective, plan.settings.sign))
         if short := next((one.rule for one in self.all if one.rule.seeds < one.rule.fewest), None):

@@ -307,10 +307,11 @@ class SearchResult:
                       if verdict == Verdict.UNDECIDED and (self.best is None or system < self.best))  # fmt: skip
 
 
+Missed = Callable[[int], object]  # the goals that a system that was tried misses
 Search = Generator[Ask, Mapping[int, Verdict], SearchResult]
 
 
-def search(space: Space, way: Way = "auto") -> Search:
+def search(space: Space, way: Way = "auto", missed: Missed = lambda _: ()) -> Search:
     """Find the least system of a space that meets the goals: yields what to try, is sent the verdicts, returns them.
 
     ``way``: ``"every"``: one by one, whatever the size; ``"bisect"``; ``"auto"``: by the size.
@@ -319,14 +320,12 @@ def search(space: Space, way: Way = "auto") -> Search:
     if way == "every" or (way == "auto" and len(space) <= ONE_BY_ONE):
         yield from _upwards(found, range(len(space)))
     else:
-        yield from _bisected(space, found)
+        yield from _bisected(space, found, missed)
         yield from _supported(space, found)
     if found.best is not None:
         above = [one for one in space.neighbours(found.best, BESIDE) if one > found.best]
         yield from _tried(found, above, thorough=False)
-        found.believed = sum(one not in found.verdicts for one in range(found.best))
-    else:
-        found.believed = len(space) - len(found.verdicts)
+    found.believed = sum(one not in found.verdicts for one in range(len(space) if found.best is None else found.best))
     return found
 
 
@@ -352,7 +351,7 @@ def _upwards(found: SearchResult, systems: Iterable[int]) -> Steps:
             return
 
 
-def _bisected(space: Space, found: SearchResult) -> Steps:
+def _bisected(space: Space, found: SearchResult, missed: Missed) -> Steps:
     """The least system by bisection, chain by chain; each chain only where it is cheaper than the best so far."""
     for chain in space.chains():
         cheaper = [one for one in chain if found.best is None or one < found.best]
@@ -360,10 +359,11 @@ def _bisected(space: Space, found: SearchResult) -> Steps:
             continue
         low, high = -1, len(cheaper) - 1
         yield from _tried(found, dict.fromkeys((cheaper[high // 2], cheaper[high])))
-        if found.verdicts[cheaper[high]] != Verdict.MEETS:
-            if found.verdicts[cheaper[high // 2]] != Verdict.MEETS:
+        half, top = (found.verdicts[cheaper[at]] == Verdict.MEETS for at in (high // 2, high))
+        if not top:  # what is below a smaller one that meets them is bisected
+            high = high // 2 if half else (yield from _between(found, cheaper, missed))
+            if high < 0:
                 continue
-            high //= 2  # the largest fails and a smaller one does not: what is below that is bisected
         while high - low > 1:
             middle = (low + high) // 2
             yield from _tried(found, [cheaper[middle]])
@@ -372,6 +372,19 @@ def _bisected(space: Space, found: SearchResult) -> Steps:
             else:
                 low = middle
         found.best = cheaper[high]
+
+
+def _between(found: SearchResult, chain: list[int], missed: Missed) -> Generator[Ask, Mapping[int, Verdict], int]:
+    """The place of a system that meets the goals, between those that miss other ones; -1: none was found."""
+    low, high = 0, len(chain) - 1
+    yield from _tried(found, chain[:1])
+    while high - low > 1 and missed(chain[low]) != missed(chain[high]):
+        middle = (low + high) // 2
+        yield from _tried(found, [chain[middle]])
+        if found.verdicts[chain[middle]] == Verdict.MEETS:
+            return middle
+        low, high = (low, middle) if missed(chain[middle]) == missed(chain[high]) else (middle, high)
+    return low if found.verdicts[chain[low]] == Verdict.MEETS else -1
 
 
 def _supported(space: Space, found: SearchResult) -> Steps:

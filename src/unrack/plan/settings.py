@@ -165,6 +165,7 @@ class PlanSettings:
     prices: str | Mapping[str, Any] | None = None
     reference: Mapping[str, Any] | None = None
     search: Way = "auto"
+    written: bool = True  # whether the goals are those of the study
 
     @property
     def sign(self) -> int:
@@ -177,6 +178,21 @@ class PlanSettings:
         if not drawn:
             return GoalRule(self.goals, 1, 1.0, None, systems)
         return GoalRule(self.goals, self.seeds, self.share, self.confidence, systems)
+
+
+def read_plan(document: Document) -> tuple[PlanTable, str, tuple[Goal, ...], tuple[Vary, ...]]:
+    """The ``[plan]`` of a study, where it is, its goals and what it varies; an InputError if a key of it cannot be."""
+    written = document.table.get("plan") or {}
+    if not isinstance(written, Mapping):
+        raise document.fault(("plan",), repr(written), "a table")
+    table = document.validated(PlanTable, written, ("plan",))
+    at = document.where(("plan",)) if written else document.path
+    return (
+        table,
+        at,
+        tuple(read_goal(text, f"{at}.goals") for text in table.goals),
+        read_varies(table.vary, f"{at}.vary"),
+    )
 
 
 def make_settings(
@@ -193,16 +209,12 @@ def make_settings(
         There is no goal or nothing to vary, something else is swept, a goal is relative to no reference, or a key of
         ``[plan]`` cannot be.
     """
-    written = document.table.get("plan") or {}
-    if not isinstance(written, Mapping):
-        raise document.fault(("plan",), repr(written), "a table")
-    table = document.validated(PlanTable, written, ("plan",))
-    at = document.where(("plan",)) if written else document.path
-    found = tuple(goals) or tuple(read_goal(text, f"{at}.goals") for text in table.goals)
+    table, at, own, vary = read_plan(document)
+    found = tuple(goals) or own
     if not found:
         raise InputError(at, "no goal", "--goal 'wait_s_p95 < 10 min', or goals in [plan]")
     swept = document.table.get("sweep", {})
-    chosen = tuple(varies) or read_varies(table.vary, f"{at}.vary") or read_varies(swept, f"{document.path}, sweep")
+    chosen = tuple(varies) or vary or read_varies(swept, f"{document.path}, sweep")
     if not chosen:
         raise InputError(at, "nothing to vary", "--vary clusters.0.nodes.0.count=1..20, or [plan.vary]")
     keys = [vary.key for vary in chosen]
@@ -232,7 +244,7 @@ def make_settings(
         want = "a reference: [plan.reference], or --reference KEY=VALUE, says which system that is"
         raise InputError("goal", repr(str(relative)), want)
     bare = tuple(goal._replace(share=None, confidence=None) for goal in found)
-    return PlanSettings(with_served(bare), chosen, **told)
+    return PlanSettings(with_served(bare), chosen, **told, written=not goals)
 
 
 def _by_goals(goals: Sequence[Goal], said: Mapping[str, Any]) -> dict[str, float]:

@@ -21,7 +21,7 @@ from unrack.sim.faults import Fault
 from unrack.sim.usage.following import MemoryChanges
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.slowdown.memory.settings import MemoryContention
-from unrack.slowdown.model import Model, sets_speeds
+from unrack.slowdown.model import BY_DEFAULT, Model, sets_speeds
 from unrack.units import SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
@@ -39,7 +39,7 @@ class Effect(NamedTuple):
     # which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
     # ``"memory"``, ``"priority"``, ``"site"``, ``"order"``, ``"near"``, ``"slowdowns"``, ``"resources"``,
     # ``"preempt"``, ``"sizes"``, ``"limits"``, ``"extension"``, ``"over_time"``, ``"molding"``, ``"resizing"``,
-    # ``"provisioning"`` or ``"memory_changes"``
+    # ``"governs"``, ``"provisioning"`` or ``"memory_changes"``
     key: str
     of: str  # which of several; ``""``: there is one
     why_not: str  # why it can change nothing, in words; ``""``: it can
@@ -83,6 +83,10 @@ def _models(cluster: Cluster, jobs: JobTable, models: Sequence[Model]) -> Iterat
             if not bool((asking & np.isin(jobs.app, codes)).any()):
                 why = f"no job of {' or '.join(model.apps)} asks for {model.kind}"
         yield Effect("models", model.name, why)
+        has = dict(zip(cluster.devices.kinds, cluster.devices.quantities, strict=True)).get(model.kind, ())
+        for name in (*model.governs,) * (not why):
+            if name not in (*has, BY_DEFAULT):
+                yield Effect("governs", name, f"{model.kind} of {cluster.name} has {' and '.join(has)}")
 
 
 def _slowdowns(cluster: Cluster, models: Sequence[Model], contention: MemoryContention | None) -> Effect:
@@ -261,6 +265,7 @@ def draws(policy: Policy[Any]) -> bool:
 
 WORDS = {
     "models": "the model {of}", "contention": "contention", "distance": "the factor of the distance {of!r}",
+    "governs": "{of}, which a model governs",
     "slo": "the jobs' SLOs of memory", "tiers": "the tiers of memory of {of}",
     "lending": "which nodes may lend to which on {of}", "racks": "the groups of racks of {of}",
     "memory": "the memory that jobs ask for", "priority": "the priorities of jobs", "near": "near=yes", "order": "{of}",

@@ -233,7 +233,9 @@ def log_of(kernel: Kernel, now: int) -> RunLog:
     core = kernel.core
     state = core.state
     waiting = state.queue[state.queue_start : state.queue_end].tolist()
-    never = {job: Reason(Code.NEVER_STARTED, str(core.why(job, now))) for job in waiting}
+    why = {job: core.why(job, now) for job in waiting}
+    beside = f", beside {counted(len(state.cluster.drained), 'drained node')}" if state.cluster.drained else ""
+    never = {job: Reason(Code.NEVER_STARTED, f"{one}{beside * (one.code == Code.NO_ROOM)}") for job, one in why.items()}
     if kernel.graph is not None:
         never |= {job: Reason(Code.DEPENDENCY, "what it waits for has not come") for job in kernel.graph.waiting}
         kernel.graph.eligible_us[list(kernel.graph.waiting)] = NEVER_US

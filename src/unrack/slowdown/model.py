@@ -25,6 +25,8 @@ from unrack.view import View
 from unrack.workload.job import JobTable
 
 Time = Annotated[FiniteFloat, Field(gt=0, le=1e12)]
+BY_DEFAULT = "bandwidth_mb_s"
+"""What a model governs unless it says so."""
 MOST_SHARERS = 64
 """Most jobs on one composition under a model that sets no limit of its own."""
 
@@ -80,7 +82,7 @@ class ModelTable(Strict):
     most_devices: Annotated[int, Field(ge=1, le=4096, strict=True)] = 4096
     most_sharers: Annotated[int, Field(ge=1, le=4096, strict=True)] = MOST_SHARERS
     # quantities for which the model, not the amount asked, says how many may share
-    governs: list[str] = Field(default=["bandwidth_mb_s"])
+    governs: list[str] = Field(default=[BY_DEFAULT])
     # True: a job keeps the speed it had when it began, whichever jobs join or leave later (what the authors' simulator
     # does). False: every sharer follows every change.
     frozen: bool = False

@@ -74,6 +74,8 @@ def _location(effect: Effect, run: Run, document: Document) -> Location | None:
         return ("models", names.index(effect.of)) if effect.of in names else ("models",)
     if effect.key in ("contention", "slowdowns", "seeds"):
         return (effect.key,)
+    if effect.key == "governs":
+        return ("models",)
     if effect.key == "distance":
         return ("contention", "distance", effect.of)
     if effect.key in ("world", "near"):

@@ -42,13 +42,15 @@ def job_lines(story: Story, policy: str, most: int | None, header: Mapping[str, 
     owner = "".join([f" of user {job.user}" if job.user else "", f" ({job.app})" if job.app else ""])
     devices = devices_text({kind: amounts for kind, amounts in demand.devices.items() if any(amounts.values())})
     due = [] if job.deadline_us is None else [f"  due         {clock(job.deadline_us)} ({after(job.deadline_us)})"]
+    came = "" if story.came_us == job.submit_us else f", came {after(story.came_us)}"
     lines = [
         f"job {job.id}{owner} under {policy}",
         f"  asks for    {demand.tasks} task(s) of {demand.cores} core(s){memory}{devices}, "
         f"for {seconds_text(job.request_us / SECOND_US)}",
         *_of_tiers(demand),
         *due,
-        f"  submitted   {clock(job.submit_us)}, {story.ahead} job(s) ahead; {story.free_cores} cores left free then",
+        f"  submitted   {clock(job.submit_us)}{came}, {story.ahead} job(s) ahead; "
+        f"{story.free_cores} cores left free then",
     ]
     if story.reason is not None and not story.attempts:
         return [*lines, f"  never ran   {story.reason}"]
@@ -60,9 +62,9 @@ def job_lines(story: Story, policy: str, most: int | None, header: Mapping[str, 
     if story.room_us is not None:
         lines.append(f"  had room    {after(story.room_us)}: it fitted then, but was not allowed to go")
     if story.before:
-        lines.append(f"  before it   {story.before} job(s) submitted earlier started while it waited")
+        lines.append(f"  before it   {story.before} job(s) that came earlier started while it waited")
     if story.passed:
-        lines.append(f"  passed by   {len(story.passed)} job(s) submitted later that started while it waited")
+        lines.append(f"  passed by   {len(story.passed)} job(s) that came later started while it waited")
         for passed in story.passed[:most]:
             asked = passed.job.demand
             lines.append(

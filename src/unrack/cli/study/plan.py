@@ -167,7 +167,7 @@ def _show(found: Mapping[str, Any]) -> None:
         console.print()
         console.print(line["sentence"], markup=False)
         console.print(_steps(found, line, width))
-        if line["believed"]:
+        if line["believed"] and line["answer"] is not None:
             console.print(f"({line['believed']} cheaper systems were not tried: those around them fail)")
 
 

@@ -233,6 +233,7 @@ def run(
     from unrack.metric.bootstrap import read_length
     from unrack.plugins.table import using
     from unrack.study.grid import load_study
+    from unrack.study.input.inputs import Document
     from unrack.study.runner import run_study
     from unrack.study.workers.table import parse_on
 
@@ -240,8 +241,13 @@ def run(
         os.environ["UNRACK_DEBUG"] = "1"  # worker processes have it too
     where = parse_on(on)
     length_s = None if bootstrap is None else read_length(bootstrap)
-    loaded = load_study(str(study), seed=seed, policies=policy or ())
+    document = Document.read(str(study))
+    loaded = load_study(str(study), seed=seed, policies=policy or (), document=document)
     context.with_resource(using(loaded.runs[0].plugins))
+    if "plan" in document.table:  # nothing of it is run; what is wrong in it is said all the same
+        from unrack.plan.settings import read_plan
+
+        read_plan(document)
     if length_s is not None:
         _check_blocks(loaded, length_s)
     directory = out or out_folder(loaded.name, "study")

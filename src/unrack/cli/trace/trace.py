@@ -78,11 +78,7 @@ def convert(
     strict: Strict = False,
 ) -> None:
     """Read a workload and write it in another format; dropped jobs stay out."""
-    from unrack.workload.formats.writers import write_trace
-
-    workload = read(log, format, option, strict)
-    write_trace(out, workload)
-    typer.echo(f"{out}: {counted(len(workload), 'job')}")
+    _write(out, read(log, format, option, strict))
 
 
 @app.command()
@@ -93,13 +89,18 @@ def make(
 ) -> None:
     """Draw a synthetic workload from a specification and write it."""
     from unrack.study.input.inputs import Document
-    from unrack.workload.formats.writers import write_trace
     from unrack.workload.generate.generator import generate
 
     written = Document.read(Path(spec).expanduser(), "a specification")
-    workload = generate(written.table, seed, Path(spec).stem, written.folder)
+    _write(out, generate(written.table, seed, Path(spec).stem, written.folder))
+
+
+def _write(out: str, workload: Workload) -> None:
+    from unrack.workload.formats.writers import left_out, write_trace
+
     write_trace(out, workload)
-    typer.echo(f"{out}: {counted(len(workload), 'job')}")
+    lost = ", ".join(left_out(out, workload))
+    typer.echo(f"{out}: {counted(len(workload), 'job')}{lost and f', without {lost}: the format has no field for it'}")
 
 
 @app.command()

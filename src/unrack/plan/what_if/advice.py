@@ -15,6 +15,7 @@ from unrack.ledger.state import HELD, QUEUED, REJECTED
 from unrack.plan.what_if.scene import Change, Columns, Scene, StudySource, columns_of, with_jobs, without
 from unrack.plan.what_if.starts import Starts, more_like, others_of, starts_of
 from unrack.reasons import Code, Reason
+from unrack.sim.explained.job import is_earlier
 from unrack.sim.explained.waits import Waits
 from unrack.sim.simulate import prepared
 from unrack.sim.world import PolicyAtWork
@@ -110,7 +111,7 @@ class _Watch:
             job, held = waiting[0], view.status[waiting[0]] == HELD
             self.reason = self.waits.in_words(job, self.waits.held(job, now) if held else self.core.why(job, now))
             self.room = None if held else room_of(view, job, self.whole)
-            self.ahead = int((view.queue < job).sum())
+            self.ahead = int(is_earlier(view.submit_us, view.queue, job).sum())
         refused = [job for job in self.jobs if view.status[job] == REJECTED]
         if refused and self.room is None:
             self.room = room_of(view, refused[0], self.whole)

@@ -12,6 +12,7 @@ from unrack.cluster.tiers import LOCAL
 from unrack.core import Core
 from unrack.errors import InputError, PolicyError
 from unrack.facts import some
+from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import LENDER, LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.state import HELD, QUEUED
 from unrack.policy.around import RoundStory, told_rounds
@@ -44,7 +45,7 @@ class Spell:
 
 @dataclass(frozen=True)
 class Passed:
-    """A job that was submitted later and started while this one waited."""
+    """A job that came later and started while this one waited."""
 
     job: Job
     start_us: int
@@ -55,14 +56,15 @@ class Story:
     """One job's life."""
 
     job: Job  # the job
-    ahead: int  # how many jobs waited when it was submitted
+    came_us: int  # when it came: later than it was submitted where its user had to think first
+    ahead: int  # how many jobs waited when it came
     free_cores: int  # free cores at its first round
     # When there first was room for it after a round, µs: it could have started then but for the jobs before it.
     # ``None``: not before it started.
     room_us: int | None
     spells: tuple[Spell, ...]  # what it waited for, in order
-    before: int  # how many jobs submitted earlier started while it waited
-    passed: tuple[Passed, ...]  # jobs submitted later that started while it waited, in order of start
+    before: int  # how many jobs that came earlier started while it waited
+    passed: tuple[Passed, ...]  # jobs that came later and started while it waited, in order of start
     attempts: tuple[ExplainedAttempt, ...]  # when and where it ran
     reason: Reason | None  # why it never ran, or ``None``
     limit_us: int = 0  # the limit that it had last, µs; 0: it has what it asks
@@ -81,7 +83,8 @@ class Watch:
     devices: bool
     waits: Waits
     submit_us: int
-    ahead: int = -1
+    came_us: int = -1
+    ahead: int = 0
     free_cores: int = 0
     room_us: int | None = None
     spells: list[Spell] = field(default_factory=list)
@@ -93,9 +96,9 @@ class Watch:
             self.spells[-1] = Spell(self.spells[-1].from_us, now, self.spells[-1].reason)
         if self.job >= view.jobs:
             return
-        if self.ahead < 0:
-            queue = view.queue
-            self.ahead = int((queue < self.job).sum())
+        if self.came_us != view.submit_us[self.job]:
+            self.came_us = int(view.submit_us[self.job])
+            self.ahead = int(is_earlier(view.submit_us, view.queue, self.job).sum())
             self.free_cores = view.free_cores
         held = view.status[self.job] == HELD
         if not held and view.status[self.job] != QUEUED:
@@ -117,6 +120,12 @@ class Watch:
             self.spells.append(Spell(self.submit_us if held and last is None else now, -1, reason))
 
 
+def is_earlier(came_us: Ints, others: Ints, job: int) -> Bools:
+    """bool[others]: which came before a job."""
+    own: Bools = (came_us[others] < came_us[job]) | ((came_us[others] == came_us[job]) & (others < job))
+    return own
+
+
 def explain(
     cluster: Cluster, jobs: JobTable, policy: Policy[Any], job: int, seed: int = 0, world: World = NOTHING_SPECIAL
 ) -> Story:
@@ -131,19 +140,21 @@ def explain(
     mine = np.flatnonzero(log.attempt_job == job)
     attempts = tuple(attempt_of(log, int(i)) for i in mine)
     last_start = attempts[-1].start_us if attempts else log.end_us
-    submit = int(jobs.submit_us[job])
-    meanwhile = (log.attempt_start_us >= submit) & (log.attempt_start_us <= last_start) & (log.attempt_job != job)
-    others = np.flatnonzero(meanwhile & (log.attempt_start_us < last_start))
-    later = sorted((int(log.attempt_start_us[i]), int(log.attempt_job[i])) for i in others if log.attempt_job[i] > job)
+    came_us = np.append(kernel.core.view.submit_us, jobs.submit_us[kernel.core.view.jobs :])
+    meanwhile = (log.attempt_start_us >= came_us[job]) & (log.attempt_start_us < last_start) & (log.attempt_job != job)
+    starts_us, others = log.attempt_start_us[meanwhile], log.attempt_job[meanwhile]
+    earlier = is_earlier(came_us, others, job)
+    later = sorted(zip(starts_us[~earlier].tolist(), others[~earlier].tolist(), strict=True))
     return Story(
         job=jobs.job(job),
-        ahead=max(watch.ahead, 0),
+        came_us=int(came_us[job]),
+        ahead=watch.ahead,
         free_cores=watch.free_cores,
         room_us=watch.room_us,
         spells=tuple(
             spell if spell.to_us >= 0 else Spell(spell.from_us, log.end_us, spell.reason) for spell in watch.spells
         ),
-        before=len({int(log.attempt_job[i]) for i in others if log.attempt_job[i] < job}),
+        before=len(np.unique(others[earlier])),
         passed=tuple(Passed(jobs.job(other), start) for start, other in later),
         attempts=attempts,
         reason=log.reasons.get(job),

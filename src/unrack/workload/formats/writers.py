@@ -21,6 +21,8 @@ from unrack.workload.tier_asks import NO_CEILING, coded, named
 _ENDINGS = (".swf", ".csv", ".parquet")
 _HEADER_KEYS = ("Computer", "Installation", "MaxNodes", "MaxProcs", "UnixStartTime", "TimeZone", "TimeZoneString")
 
+SWF_COLUMNS = {"log_wait_s", "queue", "partition", "preceding", "think_s", "status", "group"}
+
 
 def write_trace(path: str | os.PathLike[str], workload: Workload) -> None:
     """Write a workload in the format that the file's ending names: .swf, .csv (either also .gz) or .parquet.
@@ -91,6 +93,19 @@ def write_swf(path: str | os.PathLike[str], workload: Workload) -> None:
             + body
         ).encode(),
     )
+
+
+def left_out(path: str | os.PathLike[str], workload: Workload) -> list[str]:
+    """What jobs say that the format of a path has no field for; of a table nothing."""
+    jobs, name = workload.jobs, Path(path).name.lower().removesuffix(".gz")
+    if not name.endswith(".swf"):
+        return []
+    there = {".".join(key): bool((amounts > 0).any()) for key, amounts in jobs.devices.items()} | {
+        "tasks of several cores": bool(((jobs.tasks > 1) & (jobs.cores > 1)).any()),
+        "priority": bool(jobs.priority.any()), "deadline": bool((jobs.deadline_us >= 0).any()),
+        "tiers of memory": jobs.slo is not None, "where jobs run": jobs.under_way is not None,
+    }  # fmt: skip
+    return [*(what for what, said in there.items() if said), *sorted(set(jobs.extra.columns) - SWF_COLUMNS)]
 
 
 def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
