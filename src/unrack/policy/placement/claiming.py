@@ -17,6 +17,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import ClaimReader
 from unrack.ledger.columns import CPU, MEM
 from unrack.ledger.devices.sharing import TAKEN
+from unrack.ledger.devices.state import DeviceReader, draft_of
 from unrack.ledger.lease import NODES, TASKS, Lease, Share, attached, nodes_of, summed, together
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import tasks_on
@@ -216,10 +217,11 @@ class Taking:
             if self._draft is None:
                 devices = self._view.columns.devices
                 assert devices is not None
-                self._draft = devices.draft(job, int(self._view.asks[ALL_TASKS, job]) * len(devices.devices.kinds))
-            verdict = self._draft.try_share(share, now)
+                self._draft = draft_of(devices)
+                self._draft.reader = DeviceReader(self._draft, devices)
+            verdict = self._draft.try_share(job, share, now)
             assert verdict == TAKEN
-            self.columns = self._draft.columns
+            self.columns = self._draft.reader.columns
         self.shares += shares
 
 
