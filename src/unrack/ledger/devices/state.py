@@ -67,8 +67,8 @@ class DeviceReader:
         return max(int(self._state.columns.device[at.GROUP, device]), -1)
 
 
-def draft_of(reader: DeviceReader, jobs: Iterable[int] | None = None) -> DeviceState:
-    """A copy on which shares may be tried; with ``jobs``, it says of these alone what they hold, and until when.
+def draft_of(reader: DeviceReader, jobs: Iterable[int]) -> DeviceState:
+    """A copy on which shares may be tried; it says of these jobs alone what they hold, and until when they run.
 
     Nothing that a policy is given leads to it: its columns can be written.
     """
