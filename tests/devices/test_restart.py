@@ -130,10 +130,7 @@ def arrays(view: View) -> dict[str, np.ndarray]:
     assert view.devices is not None
     reader = view.columns.devices
     assert reader is not None
-    draft = reader.draft(0)
-    found = {}
-    for name, columns in (("ledger", reader.columns), ("draft", draft.columns)):
-        found |= {f"{name}.{field}": getattr(columns, field) for field in DeviceColumns._fields}
+    found = {f"ledger.{field}": getattr(reader.columns, field) for field in DeviceColumns._fields}
     for name in ("pool", "kind", "home", "capacity", "reach"):
         found[f"installed.{name}"] = getattr(view.devices.installed, name)
         found[f"cluster.{name}"] = getattr(view.cluster.devices, name)

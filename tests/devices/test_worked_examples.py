@@ -414,7 +414,6 @@ def test_the_speed_predicted_for_a_composition_is_slowed_if_any_of_its_devices_i
     core = Core(where, generate(spec).jobs, parse_policy("first-fit"))
     core.handle(Submitted(0), 0)
     lease = Lease.on(0, [0], [1], [1], [0])._replace(shares=(Share(0, (0, 1), (1000,)),))
-    assert core.view.devices.first_speed(lease) == 1 / 1.25
     assert core.view.devices.predicted_us(lease, 100_000_000, 0) == {0: 125_000_000}
     core.state.start(lease, 100_000_000, 0)
     assert core.state.booked_end(0) == 125_000_000

@@ -12,9 +12,8 @@ import numpy as np
 from unrack.ledger.claims import NO_COMPONENTS
 from unrack.ledger.columns import ASKED_US, CPU, MEM
 from unrack.ledger.copies.seen import Seen
-from unrack.ledger.devices.columns import copied_columns
 from unrack.ledger.devices.sharing import TAKEN
-from unrack.ledger.devices.state import DeviceReader, DeviceState
+from unrack.ledger.devices.state import DeviceReader
 from unrack.ledger.jobs import Runs
 from unrack.ledger.lease import CORES, LENDER, LOAN_MB, LOCAL_MB, NODES, Lease
 from unrack.ledger.state import ClusterState
@@ -55,7 +54,7 @@ def copied(state: ClusterState) -> ClusterState:
     if state.memory is not None:
         twin.memory = state.memory._replace(**{name: column.copy() for name, column in state.memory._asdict().items()})
     if state.devices is not None:
-        twin.devices = copied_devices(state.devices)
+        twin.devices = state.devices.copied()
     if state.claimed is not None:
         twin.claimed = state.claimed.copy()
     twin.seen = Unseen()
@@ -93,15 +92,6 @@ class Shown(Seen):
         """Show a column that the copy has replaced."""
         setattr(self, name, shown(getattr(self._state, name)))
         self.replaced += 1
-
-
-def copied_devices(devices: DeviceState) -> DeviceState:
-    """Devices that can be changed without changing those that they are made from."""
-    twin = twin_of(devices)
-    twin.inside = devices.inside.copy()
-    twin.columns = copied_columns(devices.columns, min(twin.inside, default=0), 1 + max(twin.inside, default=-1))
-    twin.leaving, twin.detaching = [], dict(devices.detaching)
-    return twin
 
 
 def next_end_us(state: ClusterState) -> int:
@@ -144,7 +134,7 @@ def apart(state: ClusterState, job: int) -> ClusterState:
     """A state on which the components of a job, if any, ask each for itself; what is free may be taken: O(nodes)."""
     own, twin = state.components, assumed(state)
     if state.devices is not None:
-        twin.devices = copied_devices(state.devices)
+        twin.devices = state.devices.copied()
         twin.devices.asking = bytearray(own.attaching) if job in own.of else twin.devices.asking
         twin.devices.reader = DeviceReader(twin.devices, state.devices.reader)
         twin.seen.devices = twin.devices.reader

@@ -79,7 +79,7 @@ def put(running: Ints, count: int, end_us: int, job: int, lease: int) -> None:
 def take_one(c: DeviceColumns, b: Bookings, s: int, now: int) -> int:
     """Take a share; as :func:`unrack.ledger.devices.sharing.take_share`."""
     job, devices = b.share[s, HOLDER], b.device[b.share[s, FIRST_DEVICE] : b.share[s, LAST_DEVICE]]
-    return take_share(c, job, job, b.share[s, NODE], devices, b.amount[s], b.share[s, PARTS], now)
+    return take_share(c, job, b.share[s, NODE], devices, b.amount[s], b.share[s, PARTS], now)
 
 
 @inlined

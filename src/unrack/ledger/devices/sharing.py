@@ -108,12 +108,9 @@ def left_at(c: DeviceColumns, job: int, now: int) -> float:
 
 
 @compiled
-def take_share(
-    c: DeviceColumns, job: int, at: int, node: int, devices: Ints, amounts: Ints, parts: int, now: int
-) -> int:
+def take_share(c: DeviceColumns, job: int, node: int, devices: Ints, amounts: Ints, parts: int, now: int) -> int:
     """Check one share, then take it; speeds are brought up to date by :func:`first_end`.
 
-    ``at``: where the job stands in ``job_group`` and ``job_node``: its number, but in a draft, which has one job, 0.
     Returns TAKEN, ROOM, or a key of ``PROBLEMS``; unless TAKEN, nothing has changed.
     """
     count = c.device.shape[1]
@@ -172,7 +169,7 @@ def take_share(
                 return -8
         elif amounts[q] + (0 if fresh else c.held[q, leader]) > installed and not (model >= 0 and c.governed[model, q]):
             return -8
-    if jobs > c.sharer.shape[0] or c.job_group[c.job_group.shape[0] - 1, at] >= 0:
+    if jobs > c.sharer.shape[0] or c.job_group[c.job_group.shape[0] - 1, job] >= 0:
         return ROOM
     if fresh:
         remote = False
@@ -197,9 +194,9 @@ def take_share(
     for q in range(c.capacity.shape[0]):
         c.held[q, leader] += amounts[q]
     for h in range(c.job_group.shape[0]):
-        if c.job_group[h, at] < 0:
-            c.job_group[h, at] = leader
-            c.job_node[h, at] = node
+        if c.job_group[h, job] < 0:
+            c.job_group[h, job] = leader
+            c.job_node[h, job] = node
             break
     return TAKEN
 

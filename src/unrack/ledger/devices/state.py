@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
 from operator import ge
 from typing import Any, NamedTuple
@@ -14,10 +14,10 @@ from unrack.errors import RefusedError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown, room_for
 from unrack.ledger.devices import columns as at
-from unrack.ledger.devices.columns import DeviceColumns, make_columns
+from unrack.ledger.devices.columns import DeviceColumns, copied_columns, make_columns
 from unrack.ledger.devices.sharing import PROBLEMS, ROOM, TAKEN, drop_share, first_end, follow, take_share
 from unrack.ledger.lease import FIRST, NODES, TASKS, Lease, Share
-from unrack.sealed import sealed, sealed_columns, shown
+from unrack.sealed import sealed_columns, shown
 
 
 class DeviceReader:
@@ -66,45 +66,13 @@ class DeviceReader:
         """The group of a device, -1 if it is in none."""
         return max(int(self._state.columns.device[at.GROUP, device]), -1)
 
-    def draft(self, job: int, shares: int = 1) -> DeviceDraft:
-        """A copy on which one job may try what it could hold; ``shares``: how many it may be, more are possible."""
-        return DeviceDraft(self, self._state.columns, job, shares)
 
+def draft_of(reader: DeviceReader, jobs: Iterable[int]) -> DeviceState:
+    """A copy on which shares may be tried; it says of these jobs alone what they hold, and until when they run.
 
-class DeviceDraft:
-    """What the ledger would say of devices if a job held some more; the ledger itself does not change.
-
-    O(devices x sharers) to make: columns by job are not copied.
+    Nothing that a policy is given leads to it: its columns can be written.
     """
-
-    def __init__(self, reader: DeviceReader, ledger: DeviceColumns, job: int, shares: int) -> None:
-        self.job = job
-        self._reader = reader
-        room = max(len(reader.devices.kinds), shares, 1)
-        own: dict[str, Any] = {name: np.full((room, 1), -1, np.int64) for name in ("job_group", "job_node")}
-        copied: dict[str, Any] = {name: getattr(ledger, name).copy() for name in (*at.HELD, "counter")}
-        self._columns = ledger._replace(**copied, **own)
-        self._seal()
-
-    def _seal(self) -> None:
-        held: dict[str, Any] = {name: sealed(getattr(self._columns, name)) for name in at.HELD}
-        self.columns: DeviceColumns = self._reader.columns._replace(**held)
-        """Read-only, for kernels that place; of the job itself they do not say what it holds."""
-
-    def try_share(self, share: Share, now: int) -> int:
-        """Take one share: TAKEN, or a key of ``PROBLEMS`` and nothing has changed."""
-        verdict = take(self._columns, self.job, 0, share, now)
-        if verdict == ROOM:
-            self._columns = with_more_sharers(self._columns)
-            self._seal()
-            verdict = take(self._columns, self.job, 0, share, now)
-        return verdict
-
-
-def take(c: DeviceColumns, job: int, where: int, share: Share, now: int) -> int:
-    """:func:`take_share` with the amounts of a share."""
-    amounts = amounts_of(c, share)
-    return take_share(c.kernel, job, where, share.node, np.array(share.devices, np.int64), amounts, share.parts, now)
+    return reader._state.copied(jobs)
 
 
 def amounts_of(c: DeviceColumns, share: Share) -> Ints:
@@ -175,6 +143,15 @@ class DeviceState:
         self._names = [len(names) for names in devices.quantities]
         self.reader = DeviceReader(self)
 
+    def copied(self, jobs: Iterable[int] | None = None) -> DeviceState:
+        """The same to be changed without changing this, of all jobs inside or of some; ``reader`` is still of this."""
+        twin = object.__new__(DeviceState)
+        twin.__dict__.update(self.__dict__)
+        twin.inside = set(self.inside if jobs is None else jobs)
+        twin.columns = copied_columns(self.columns, min(twin.inside, default=0), 1 + max(twin.inside, default=-1))
+        twin.leaving, twin.detaching = [], dict(self.detaching)
+        return twin
+
     def add_job(self, wants: Ints, model: Ints) -> None:
         """Make room for one more job that asks ``wants`` (int64[kinds, quantities]) under models (int64[kinds])."""
         job, c = len(self.asking), self.columns
@@ -215,10 +192,11 @@ class DeviceState:
 
     def try_share(self, job: int, share: Share, now: int) -> int:
         """Take one share: TAKEN, or a key of ``PROBLEMS`` and nothing has changed."""
-        verdict = take(self.columns, job, job, share, now)
+        devices, amounts = np.array(share.devices, np.int64), amounts_of(self.columns, share)
+        verdict = take_share(self.columns.kernel, job, share.node, devices, amounts, share.parts, now)
         if verdict == ROOM:
             self.columns = with_more_sharers(self.columns)
-            verdict = take(self.columns, job, job, share, now)
+            verdict = take_share(self.columns.kernel, job, share.node, devices, amounts, share.parts, now)
         return verdict
 
     def undo(self, job: int, shares: Sequence[Share]) -> None:

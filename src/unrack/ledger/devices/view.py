@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import product
-from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from unrack.ledger.candidate import Candidate, Chosen
 from unrack.ledger.devices import columns as at
 from unrack.ledger.devices.columns import DeviceColumns
 from unrack.ledger.devices.sharing import PROBLEMS, TAKEN
-from unrack.ledger.devices.state import DeviceReader
+from unrack.ledger.devices.state import DeviceReader, draft_of
 from unrack.ledger.lease import Lease, Share
 from unrack.reasons import Code, Reason
 from unrack.units import NEVER_US
@@ -84,9 +83,9 @@ class DeviceView:
 
         Says nothing about cores and memory.
         """
-        draft = self._reader.draft(lease.job)
+        draft = draft_of(self._reader, (lease.job,))
         for share in lease.shares:
-            verdict = draft.try_share(share, 0)
+            verdict = draft.try_share(lease.job, share, 0)
             if verdict != TAKEN:
                 return Reason(Code.NO_ROOM, PROBLEMS[verdict])
         return None
@@ -138,13 +137,9 @@ class DeviceView:
         c = self._columns
         return c.speeds.shape[1] - 1 if int(c.model[self.installed.kinds.index(kind), job]) >= 0 else 0
 
-    def first_speed(self, lease: Lease) -> float:
-        """The speed that the lease's job would start with: that of the slowest of its shares; 0: not admitted."""
-        return min((self._speed_on(lease.job, share) for share in lease.shares), default=1.0)
-
     def end_us(self, job: int) -> int:
         """When a running job is expected to end if no job joins or leaves."""
-        return int(self._columns.clock[1, job])
+        return int(self._columns.clock[at.END_US, job])
 
     def predicted_us(self, lease: Lease, expected_us: int, now: int) -> dict[int, int]:
         """When the lease's job, and all that it would share with, would end if it started now. Changes nothing.
@@ -159,51 +154,16 @@ class DeviceView:
         Returns
         -------
         dict
-            Job → expected end. A job that the model does not admit ends never (``NEVER_US``).
+            Job → expected end. Where the core would not take the lease's devices, all end never (``NEVER_US``).
         """
-        c, job = self._columns, lease.job
-        ready, ends = now, {}
-        for share in lease.shares:
-            leader = share.devices[0]
-            used, jobs = self._jobs_with_one_more(leader)
-            pool = self.installed.pools[int(c.device[at.POOL, leader])]
-            begins = int(c.group[at.READY_US, leader]) if used else now + (pool.attach_us if self._remote(share) else 0)
-            ready = max(ready, begins)
-            frozen = used and c.group[at.MODEL, leader] >= 0 and bool(c.frozen[c.group[at.MODEL, leader]])
-            for other in self._reader.sharers(leader).tolist() if used else []:
-                ends[other] = self.end_us(other) if frozen else self._end_beside(other, leader, jobs, now)
-        speed = self.first_speed(lease)
-        ends[job] = ready + ceil(expected_us / speed) if speed > 0 else NEVER_US
-        return ends
-
-    def _jobs_with_one_more(self, leader: int) -> tuple[bool, int]:
-        """Whether a device leads a group in use, and how many jobs would share it with one more."""
-        c = self._columns
-        used = int(c.device[at.GROUP, leader]) == leader
-        return used, int(c.group[at.JOBS, leader]) + 1 if used else 1
-
-    def _remote(self, share: Share) -> bool:
-        """Whether a device of the share sits elsewhere than on its node."""
-        return any(self._columns.device[at.HOME, device] != share.node for device in share.devices)
-
-    def _speed_on(self, job: int, share: Share) -> float:
-        c, leader = self._columns, share.devices[0]
-        kind = self.installed.kinds[int(c.device[at.KIND, leader])]
-        pool = self.installed.pools[int(c.device[at.POOL, leader])]
-        speed = self.speed(job, kind, len(share.devices), self._jobs_with_one_more(leader)[1])
-        return speed / (1 + pool.overhead if self._remote(share) else 1)
-
-    def _end_beside(self, job: int, leader: int, jobs: int, now: int) -> int:
-        """When a running job would end with so many jobs on one of its compositions."""
-        c = self._columns
-        begins = max(now, int(c.clock[at.SINCE_US, job]))
-        done = max(0, now - int(c.clock[at.SINCE_US, job])) * float(c.progress[at.PACE, job])
-        left = max(0.0, float(c.progress[at.LEFT, job]) - done)
-        kind = self.installed.kinds[int(c.device[at.KIND, leader])]
-        size = int(c.group[at.SIZE, leader])
-        before = self.speed(job, kind, size, int(c.group[at.JOBS, leader]))
-        speed = float(c.progress[at.PACE, job]) * self.speed(job, kind, size, jobs) / before
-        return begins + ceil(left / speed) if speed > 0 else NEVER_US
+        job, shares = lease.job, lease.shares
+        beside = {other: NEVER_US for share in shares for other in self._reader.sharers(min(share.devices)).tolist()}
+        draft = draft_of(self._reader, (job, *beside))
+        if any(draft.try_share(job, share, now) != TAKEN for share in shares):
+            return beside | {job: NEVER_US}
+        end_us = draft.end_us(job, expected_us, now)
+        draft.follow(shares, job, now, np.zeros((2, 1), np.int64), 0)
+        return {other: int(draft.columns.clock[at.END_US, other]) for other in beside} | {job: end_us}
 
     def _composition(self, leader: int) -> Composition:
         c = self._columns

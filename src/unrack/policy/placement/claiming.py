@@ -16,12 +16,14 @@ import numpy as np
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import ClaimReader
 from unrack.ledger.columns import CPU, MEM
+from unrack.ledger.devices.columns import HELD
 from unrack.ledger.devices.sharing import TAKEN
+from unrack.ledger.devices.state import draft_of
 from unrack.ledger.lease import NODES, TASKS, Lease, Share, attached, nodes_of, summed, together
 from unrack.reasons import Code, Reason
 from unrack.resources.contract import tasks_on
 from unrack.resources.places import AMOUNT, NO_CLAIMS, PLACE
-from unrack.sealed import sealed
+from unrack.sealed import sealed, shown
 from unrack.view import View
 from unrack.view.draft import Apart
 from unrack.view.windows import beside_kept, kept_from
@@ -200,6 +202,7 @@ class Taking:
         self.draws, devices = asks_devices(view, job), view.columns.devices  # whether these are devices
         self.columns, self.shares = memory.plain if devices is None else devices.columns, list[Share]()
         self._draft: Any = None
+        self._shown: Any = None
 
     def spot(self, free: Ints) -> tuple[int, tuple[Share, ...]]:
         """As of :meth:`unrack.policy.pools.pool_placement.PoolPlacement.spot`, on what is left of devices."""
@@ -212,14 +215,15 @@ class Taking:
         _, job, _, now = self._how
         if self.claims is not None:
             self.claims.put(node, shares)
+        if shares and self._draft is None:
+            assert self._view.columns.devices is not None
+            self._draft = draft_of(self._view.columns.devices, (job,))
         for share in shares:
-            if self._draft is None:
-                devices = self._view.columns.devices
-                assert devices is not None
-                self._draft = devices.draft(job, int(self._view.asks[ALL_TASKS, job]) * len(devices.devices.kinds))
-            verdict = self._draft.try_share(share, now)
+            verdict = self._draft.try_share(job, share, now)
             assert verdict == TAKEN
-            self.columns = self._draft.columns
+        if shares and self._shown is not self._draft.columns:  # what jobs hold is as in the ledger
+            self._shown = self._draft.columns
+            self.columns = self.columns._replace(**{name: shown(getattr(self._shown, name)) for name in HELD})
         self.shares += shares
 
 

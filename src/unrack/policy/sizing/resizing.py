@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.kernels.arrays import Bools, Ints
-from unrack.ledger.columns import ASKED_TASKS, CPU, FIRST_ROW, ROW_COUNT
-from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS, Lease, by_node, in_runs
+from unrack.ledger.columns import ASKED_TASKS, CPU
+from unrack.ledger.lease import CORES, FIRST, LOCAL_MB, NODES, TASKS, Lease, by_node, in_runs
 from unrack.resources.places import AMOUNT, PLACE
-from unrack.view import View
+from unrack.view import Draft, View
 from unrack.view.windows import outside_windows
 
 
@@ -72,39 +72,18 @@ class Openings:
 
     def _levels(self, shape: Shape) -> tuple[Ints, Ints]:
         """The moments, and how many tasks fit from each on: rising."""
-        view, total = self._view, self._view.columns.open_to[shape.nodes]
-        free = np.where(total[0] > 0, view.free, 0)
-        fit = fits_on(free, total, shape, self._whole)
-        times, room, sum_ = [self._now], [int(fit.sum())], int(fit.sum())
-        ends = np.maximum(view.running_end_us, self._now + 1).tolist()
-        for end, job in zip(ends, view.running_jobs.tolist(), strict=True):
-            nodes = self._give_back(free, job)
-            nodes = nodes[total[0, nodes] > 0]
-            more = fits_on(free[:, nodes], total[:, nodes], shape, self._whole)
-            sum_ += int(more.sum() - fit[nodes].sum())
-            fit[nodes] = more
-            if end == times[-1]:
-                room[-1] = sum_
-            elif sum_ > room[-1]:
+        total, draft = self._view.columns.open_to[shape.nodes], Draft(self._view, self._now)
+        times, room, end = list[int](), list[int](), self._now
+        while True:
+            free = np.where((total[0] > 0) & draft.view.online, draft.view.free, 0)
+            fit = int(fits_on(free, total, shape, self._whole).sum())
+            if not room or fit > room[-1]:
                 times.append(end)
-                room.append(sum_)
-        return np.array(times, np.int64), np.array(room, np.int64)
-
-    def _give_back(self, free: Ints, job: int) -> Ints:
-        """Let a job's nodes and memory be free that are in service; the nodes."""
-        view = self._view
-        at, count = int(view.lease_at[FIRST_ROW, job]), int(view.lease_at[ROW_COUNT, job])
-        rows = view.pool[at : at + count]
-        nodes = np.concatenate([np.arange(row[FIRST], row[FIRST] + row[NODES]) for row in rows])
-        for amount, column in enumerate((CORES, LOCAL_MB)):
-            free[amount, nodes] += np.repeat(rows[:, column], rows[:, NODES])
-        if view.columns.memory is not None:
-            for _, lender, mb in view.lease(job).borrowed[:, (BORROWER, LENDER, LOAN_MB)].tolist():
-                free[1, lender] += mb
-                nodes = np.append(nodes, lender)
-        nodes = np.unique(nodes)
-        found: Ints = nodes[view.online[nodes]]
-        return found
+                room.append(fit)
+            if (following := draft.next_end_us()) is None:
+                return np.array(times, np.int64), np.array(room, np.int64)
+            end = following
+            draft.move_on(end)
 
 
 class Scene(NamedTuple):
