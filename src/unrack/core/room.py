@@ -58,9 +58,8 @@ def most_tasks(cluster: Cluster, jobs: JobTable, pace: Pace, elsewhere: bool = F
     alike: dict[tuple[bytes, int], tuple[Bools, list[int]]] = {}
     for i, own in enumerate(kinds_of_claims.T):
         for within in _within(places, unlike, own, nodes):
-            alike.setdefault((within.tobytes(), places.most_nodes(own, places.total, within)), (within, []))[1].append(
-                i
-            )
+            on = places.most_nodes(own, places.total, within)
+            alike.setdefault((within.tobytes(), on), (within, []))[1].append(i)
     found[rows] = 0
     for (_, on), (within, kinds) in alike.items():
         mine = rows[np.isin(of.ravel(), kinds)]

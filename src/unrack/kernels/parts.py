@@ -221,13 +221,12 @@ class _Lower(lowering.Lower):  # type: ignore[misc]
 
     def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
         """A variable gets a value; what it was is read where that is counted."""
-        kind = self.typeof(name)
-        counted = self._is_counted(kind) and not self._uncounting
+        counted = self._is_counted(self.typeof(name)) and not self._uncounting
         if counted or argidx is not None or name in self._singly_assigned_vars:
             super().storevar(value, name, argidx)
-            return
-        self._alloca_var(name, kind)
-        self.builder.store(value, self.getvar(name))
+        else:
+            self._alloca_var(name, self.typeof(name))
+            self.builder.store(value, self.getvar(name))
 
     def incref(self, typ: Any, val: Any) -> None:
         """One more holds it."""

@@ -187,12 +187,8 @@ def read_plan(document: Document) -> tuple[PlanTable, str, tuple[Goal, ...], tup
         raise document.fault(("plan",), repr(written), "a table")
     table = document.validated(PlanTable, written, ("plan",))
     at = document.where(("plan",)) if written else document.path
-    return (
-        table,
-        at,
-        tuple(read_goal(text, f"{at}.goals") for text in table.goals),
-        read_varies(table.vary, f"{at}.vary"),
-    )
+    goals = tuple(read_goal(text, f"{at}.goals") for text in table.goals)
+    return table, at, goals, read_varies(table.vary, f"{at}.vary")
 
 
 def make_settings(

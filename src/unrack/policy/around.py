@@ -254,8 +254,7 @@ class AroundAnother:
 
     def promised(self, view: View, memory: Any) -> Promises:
         """As the policy inside says."""
-        found: Promises = cast(Any, self.inner).promised(view, memory.inner)
-        return found
+        return cast("Promises", cast(Any, self.inner).promised(view, memory.inner))
 
     def expected_end_us(self, view: View, memory: Any, job: int, now: int) -> int:
         """As the policy inside says."""
@@ -272,13 +271,11 @@ class AroundAnother:
 
     def extends(self, view: View, memory: Any, job: int, now: int) -> Extend | None:
         """As the policy inside says."""
-        found: Extend | None = cast(Any, self.inner).extends(view, memory.inner, job, now)
-        return found
+        return cast("Extend | None", cast(Any, self.inner).extends(view, memory.inner, job, now))
 
     def possible(self, cluster: Cluster, jobs: JobTable) -> Bools:
         """As the policy inside says."""
-        found: Bools = cast(Any, self.inner).possible(cluster, jobs)
-        return found
+        return cast("Bools", cast(Any, self.inner).possible(cluster, jobs))
 
     def holds(self, view: View, job: int) -> bool:
         """As the policy inside says."""
