@@ -70,7 +70,9 @@ def unrack(plain: Path, *arguments: object, folder: Path) -> subprocess.Complete
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["demo", "nvme", "lending"])
 def test_an_example_runs_without_them(plain: Path, tmp_path: Path, name: str) -> None:
-    done = unrack(plain, "run", ROOT / "examples" / f"{name}.toml", "--out", "out", "--jobs", 1, folder=tmp_path)
+    done = unrack(
+        plain, "run", ROOT / "examples" / f"{name}.toml", "--out", "out", "--jobs", 1, "--seed", 1, folder=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert "vegaEmbed" in (tmp_path / "out" / "report.html").read_text()
 
