@@ -84,7 +84,7 @@ def run(seed: int, policy: str, single: bool, sited: bool, audit: bool = True) -
     return [*result.jobs.to_dicts(), *result.holdings.to_dicts()]
 
 
-@pytest.mark.draws(25)
+@pytest.mark.draws(16)
 @pytest.mark.parametrize(("single", "sited"), [(False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_starts_are_those_of_levels_made_anew(
@@ -99,7 +99,7 @@ def test_starts_are_those_of_levels_made_anew(
         return starts
 
     monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
-    for seed in seeds(25):
+    for seed in seeds(16):
         with monkeypatch.context() as with_notes:
             with_notes.setattr(Plan, "round", noting)
             kept = run(seed, policy, single, sited)
@@ -147,12 +147,12 @@ def told(seed: int, policy: str, single: bool, steps: int = 160) -> list[Any]:
     return decided
 
 
-@pytest.mark.draws(25)
+@pytest.mark.draws(16)
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("policy", POLICIES[:4])
 def test_decisions_are_the_same_whatever_others_do(policy: str, single: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
-    for seed in seeds(25):
+    for seed in seeds(16):
         kept = told(seed, policy, single)
         with monkeypatch.context() as anew:
             anew.setattr(Plan, "keeps", False)
