@@ -94,7 +94,7 @@ def test_a_job_that_is_stopped_has_all_of_its_work_and_time_again() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [0, 1, 3])
+@pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.parametrize("policy", ["easy", "conservative"])
 def test_with_suspension(seed: int, policy: str) -> None:
     cluster, workload = mixed_suspending_site(seed)
