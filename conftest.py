@@ -17,7 +17,7 @@ os.environ.setdefault("NUMBA_OPT", "0")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "kernels"))
 
 import pytest
-from tries import begin, chosen
+from tries import begin, chosen, go_on
 
 sys.dont_write_bytecode = False
 
@@ -51,6 +51,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = [item for item, is_taken in zip(items, taken, strict=True) if not is_taken]
     items[:] = [item for item, is_taken in zip(items, taken, strict=True) if is_taken]
     config.hook.pytest_deselected(items=left)
+    if tries == "rest":
+        go_on(items)
 
 
 @pytest.fixture(autouse=True, scope="session")

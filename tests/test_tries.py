@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import tries
+from hypothesis import given
+from hypothesis import strategies as st
 from tries import chosen
 
 
@@ -58,6 +60,28 @@ def test_what_seeds_of_both_parts_are_is_half_of_all_and_none_is_tried_twice(
     monkeypatch.setattr(tries._Tries, "again", set())
     monkeypatch.setattr(tries._Tries, "tries", "all")
     assert len(tries.seeds(examples)) == examples
+
+
+def drawing(into: list[int]) -> Any:
+    @tries.draws(60)
+    @given(st.integers(0, 10**12))
+    def test(number: int) -> None:
+        into.append(number)
+
+    return test
+
+
+def test_examples_of_hypothesis_are_those_that_were_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {"some": list[int](), "rest": list[int]()}
+    monkeypatch.setattr(tries._Tries, "again", {"once"})
+    for part, drawn in seen.items():
+        monkeypatch.setattr(tries._Tries, "tries", part)
+        test = drawing(drawn)
+        if part == "rest":
+            tries.go_on([SimpleNamespace(nodeid="once", obj=test)])  # type: ignore[list-item]
+        test()
+    assert (len(seen["some"]), len(seen["rest"])) == (12, 30 - 12)
+    assert len({*seen["some"]} & {*seen["rest"]}) < 4  # 0 comes always
 
 
 def test_a_long_test_is_no_quick_one() -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 from zlib import crc32
 
 import pytest
-from hypothesis import is_hypothesis_test, settings
+from hypothesis import is_hypothesis_test, seed, settings
 
 FEW, MANY = 4, 20
 """So many parameters of one test are always tried; of more a fifth, of many more a tenth, chosen by their names.
@@ -71,6 +71,18 @@ def draws_many(item: pytest.Item) -> bool:
     if said is not None:
         return _drawn(said.args[0], "rest") > _drawn(said.args[0], "some")
     return is_hypothesis_test(getattr(item, "obj", None))
+
+
+def go_on(items: Sequence[pytest.Item]) -> None:
+    """Let tests of hypothesis that ``--tries some`` runs too, in all their cases, draw other examples and fewer."""
+    cases = Counter(getattr(item, "obj", None) for item in items)
+    again = Counter(getattr(item, "obj", None) for item in items if item.nodeid in _Tries.again)
+    for test, count in again.items():
+        if inspect.isfunction(test) and is_hypothesis_test(test) and count == cases[test]:
+            now = test._hypothesis_internal_use_settings  # type: ignore[attr-defined]  # settings decorate a test once
+            left = max(1, now.max_examples - _drawn(now.max_examples * PARTS["rest"], "some"))
+            test._hypothesis_internal_use_settings = settings(now, max_examples=left)  # type: ignore[attr-defined]
+            seed(1)(test)
 
 
 def chosen(tries: str, items: Sequence[pytest.Item]) -> list[bool]:

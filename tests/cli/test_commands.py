@@ -157,7 +157,7 @@ def test_every_example_runs(example: Path, tmp_path: Path, request: pytest.Fixtu
         if not data.is_dir():
             pytest.skip("needs real logs: set UNRACK_DATA")
         variables["UNRACK_TRACES"] = str(data)
-    done = called("run", example, "--out", tmp_path / "out", "--jobs", 1, folder=tmp_path, **variables)
+    done = called("run", example, "--out", tmp_path / "out", "--jobs", 1, "--seed", 1, folder=tmp_path, **variables)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "report.html").is_file()
 

@@ -124,22 +124,20 @@ def test_a_first_use_shows_compiling_and_the_report_on_the_terminal(tmp_path: Pa
     assert not re.search(r"\d:\d\d:\d\d", drawn)  # a promise
 
 
-def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "160"}
-    command = [sys.executable, "-m", "unrack", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-
-
 @pytest.mark.long
-def test_quiet_prints_where_the_report_is_and_verbose_what_was_read_kept_and_run(tmp_path: Path) -> None:
-    (tmp_path / "study.toml").write_text(SMALL)
-    loud = run_in(tmp_path, "run", "study.toml", "--out", "out", "--verbose")
-    assert loud.returncode == 0, loud.stderr
+def test_quiet_prints_where_the_report_is_and_verbose_what_was_read_kept_and_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    Path("study.toml").write_text(SMALL)
+    loud = CliRunner().invoke(app, ["run", "study.toml", "--out", "out", "--verbose"])
+    assert loud.exit_code == 0, loud.stderr
     assert re.search(r"^read workload some: 30 jobs, [0-9a-f]{12}$", loud.stderr, re.MULTILINE)
     assert len(re.findall(r"^ran .*(fcfs|easy).* in [\d.]+ s$", loud.stderr, re.MULTILINE)) == 2
-    again = run_in(tmp_path, "run", "study.toml", "--out", "out", "-v")
+    again = CliRunner().invoke(app, ["run", "study.toml", "--out", "out", "-v"])
     assert len(re.findall(r"^kept .*(fcfs|easy).*: not run again$", again.stderr, re.MULTILINE)) == 2
-    quiet = run_in(tmp_path, "run", "study.toml", "--out", "out", "-q")
+    quiet = CliRunner().invoke(app, ["run", "study.toml", "--out", "out", "-q"])
     assert quiet.stdout == str(Path("out", "report.html")) + "\n"
     assert quiet.stderr == ""
 

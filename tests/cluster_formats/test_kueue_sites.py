@@ -64,7 +64,7 @@ class KueueSite:
         return {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
     def _node(self, name: str, pool: str, maker: str) -> dict[str, Any]:
-        held = {"cpu": "64", "memory": "256Gi", GPU: "16", "ephemeral-storage": "1Ti"}
+        held = {"cpu": "64", "memory": "256Gi", GPU: "8", "ephemeral-storage": "1Ti"}
         ready = [{"type": "Ready", "status": "True"}]
         labels = {"pool": pool, "maker": maker}
         return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},

@@ -182,8 +182,8 @@ def test_deadlines_that_are_past_open_compositions_too_in_the_authors_reading(po
 def test_the_worlds_at_random_make_policies_look_again() -> None:
     """Else the tests above would test nothing."""
     seen = 0
-    for seed in range(100):
+    for seed in range(40):
         chosen = watched("max-composition")
         play(pressing(seed), chosen)
         seen += any(wanted is not None for *_, wanted in chosen.rounds)
-    assert seen >= 30
+    assert seen >= 12

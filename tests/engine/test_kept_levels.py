@@ -76,16 +76,15 @@ def world(seed: int, single: bool, sited: bool, jobs: int = 70) -> tuple[Cluster
     return Cluster.from_dict(content), table
 
 
-def run(seed: int, policy: str, single: bool, sited: bool) -> list[dict[str, Any]]:
+def run(seed: int, policy: str, single: bool, sited: bool, audit: bool = True) -> list[dict[str, Any]]:
     """Who held what, from when to when; and what became of each job."""
     cluster, jobs = world(seed, single, sited)
     faults = [Fault(f"node{seed % 9}", (100 + 41 * seed % 300) * S, 60 * S)] if seed % 4 == 1 else []
-    result = unrack.simulate(cluster, workload_of(jobs), policy, world=World(faults=faults))
-    unrack.audit(result)
+    result = unrack.simulate(cluster, workload_of(jobs), policy, world=World(faults=faults), audit=audit)
     return [*result.jobs.to_dicts(), *result.holdings.to_dicts()]
 
 
-@pytest.mark.draws(25)
+@pytest.mark.draws(16)
 @pytest.mark.parametrize(("single", "sited"), [(False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_starts_are_those_of_levels_made_anew(
@@ -100,13 +99,13 @@ def test_starts_are_those_of_levels_made_anew(
         return starts
 
     monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
-    for seed in seeds(25):
+    for seed in seeds(16):
         with monkeypatch.context() as with_notes:
             with_notes.setattr(Plan, "round", noting)
             kept = run(seed, policy, single, sited)
         with monkeypatch.context() as anew:
             anew.setattr(Plan, "keeps", False)
-            assert run(seed, policy, single, sited) == kept, seed
+            assert run(seed, policy, single, sited, audit=False) == kept, seed
     assert np.mean(seen) > 0.15  # not where nodes are grouped otherwise than before
 
 
@@ -148,12 +147,12 @@ def told(seed: int, policy: str, single: bool, steps: int = 160) -> list[Any]:
     return decided
 
 
-@pytest.mark.draws(25)
+@pytest.mark.draws(16)
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("policy", POLICIES[:4])
 def test_decisions_are_the_same_whatever_others_do(policy: str, single: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
-    for seed in seeds(25):
+    for seed in seeds(16):
         kept = told(seed, policy, single)
         with monkeypatch.context() as anew:
             anew.setattr(Plan, "keeps", False)

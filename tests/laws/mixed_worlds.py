@@ -19,7 +19,7 @@ S = 1_000_000
 DRIVES = {"name": "drives", "kind": "nvme", "count": 4, "compose": 3, "share": 6,
           "quantities": {"bandwidth_mb_s": 2000, "capacity_mb": 600_000}}  # fmt: skip
 ASKS = {"bandwidth_mb_s": 1800, "capacity_mb": 40_000}
-DISCIPLINES = ("fcfs", "list(backfill=any)", "easy", "conservative", "slurm(interval=60 s)", "flow(interval=10 s)")
+DISCIPLINES = ("fcfs", "list(backfill=any)", "easy", "conservative", "slurm(interval=60 s)", "flow(interval=60 s)")
 
 
 def with_rules(discipline: str, **rules: str) -> str:

@@ -81,9 +81,7 @@ def test_a_job_asks_for_what_is_ample_if_the_nodes_full_of_its_tasks_have_enough
 
 def simulated(world: World, policy: str) -> Any:
     workload = Workload("ample", job_table(**world.jobs), Intake("", "", 0, 0))
-    result = unrack.simulate(Cluster.from_dict(world.cluster), workload, policy)
-    unrack.audit(result)
-    return result
+    return unrack.simulate(Cluster.from_dict(world.cluster), workload, policy)
 
 
 def scarce(seed: int) -> World:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,7 +29,7 @@ class Mutant(NamedTuple):
     file: str  # below src/unrack
     was: str  # stands there once
     is_now: str
-    tests: tuple[str, ...]  # below tests/; the first of them that fails catches it
+    tests: tuple[str, ...]  # below tests/, what catches it first; the first that fails ends the search
 
     def text(self) -> str:
         """The file with it; a ValueError if what was is not there exactly once."""
@@ -45,7 +46,7 @@ def mutants() -> list[Mutant]:
 
 
 def caught_by(mutant: Mutant, timeout_s: float = 900) -> str:
-    """The file of tests that fails with a mutant; ``""``: it lives."""
+    """The test that fails with a mutant, which is to stand first in its list; ``""``: it lives."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "src"
         shutil.copytree(SOURCE, source / "unrack", ignore=shutil.ignore_patterns("__pycache__"))
@@ -66,7 +67,7 @@ def caught_by(mutant: Mutant, timeout_s: float = 900) -> str:
             except subprocess.TimeoutExpired:
                 return f"{tests} (does not end)"
             if ran.returncode == 1:
-                return tests
+                return str(re.findall(r"^(?:FAILED|ERROR) tests/(.*?)(?: - .*)?$", ran.stdout, re.MULTILINE)[0])
             if ran.returncode != 0:
                 raise RuntimeError(f"{mutant.name}: {tests} could not run:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
     return ""

@@ -90,7 +90,6 @@ def test_whatever_a_site_says_at_once_no_job_is_left_and_components_run_together
         cluster, jobs = Cluster.from_dict(site_of(draw)), jobs_of(draw)
         intake = Intake("", "", 0, 0)
         result = unrack.simulate(cluster, Workload("together", jobs, intake), policy)
-        unrack.audit(result)
         left = result.jobs.filter(pl.col("state").is_in(["queued", "held", "running"]))
         assert left.is_empty(), (seed, policy, left["job"].to_list())
         parts = result.jobs.filter(pl.col("het") != "").group_by("het")

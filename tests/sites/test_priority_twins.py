@@ -141,7 +141,7 @@ def _used(policy: str, by: str, seed: int) -> Any:
     keys = {"fair_share": 10**6, "half_life": 4000, "calc_period": 10, "fair_share_by": by}
     names = [str(name) for name in draw.permutation(np.repeat(list(SHARES), count // 3))]
     workload = jobs_of(submit=np.zeros(count), work=draw.integers(20, 400, count), user=names, account=names)
-    jobs = unrack.simulate(site_of(8, accounts=accounts, priority=keys), workload, policy).jobs
+    jobs = unrack.simulate(site_of(8, accounts=accounts, priority=keys), workload, policy, audit=False).jobs
     end = jobs.filter(pl.col("account") == "a")["start_s"].max()
     span = pl.min_horizontal("end_s", pl.lit(end)) - pl.max_horizontal("start_s", pl.lit(end / 3))
     used = jobs.group_by("account").agg(span.clip(0).sum().alias("used")).sort("account")["used"].to_numpy()

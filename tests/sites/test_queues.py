@@ -18,7 +18,6 @@ from unrack.errors import ClusterError
 from unrack.policy.table import parse_policy
 from unrack.sim.explained.job import explain
 from unrack.sim.recorder import Outcome
-from unrack.sim.simulate import prepared
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
 from unrack.workload.site.settled import SAID
@@ -77,8 +76,8 @@ def test_no_quota_is_exceeded_and_what_is_borrowed_shrinks_with_every_reclaim(se
     site = random_reclaim(seed, 40, several=seed % 2 == 0)
     assert site.preempt is not None
     site.preempt["victims"] = ("youngest", "fewest", "cheapest")[seed % 3]
-    made, jobs = prepared(site.cluster, site.workload.jobs, parse_policy(policy)), site.jobs
-    log, told = made.run(), unrack.simulate(site.cluster, site.workload, policy)  # what was held is audited
+    told, jobs = unrack.simulate(site.cluster, site.workload, policy), site.jobs  # what was held is audited
+    log = told.log
     spans = spans_of(site, told)
     for moment in sorted({start for _, start, *_ in spans}):
         use: dict[tuple[str, str], int] = {}

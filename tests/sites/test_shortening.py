@@ -94,7 +94,7 @@ def test_a_job_that_is_stopped_has_all_of_its_work_and_time_again() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [0, 1, 3])
+@pytest.mark.parametrize("seed", [0, 3])
 @pytest.mark.parametrize("policy", ["easy", "conservative"])
 def test_with_suspension(seed: int, policy: str) -> None:
     cluster, workload = mixed_suspending_site(seed)
@@ -103,9 +103,9 @@ def test_with_suspension(seed: int, policy: str) -> None:
     result = unrack.simulate(cluster, workload, policy)
     limits = result.jobs["limit_s"].fill_null(1e9).to_numpy()
     assert result.jobs["run_s"].to_list() == pytest.approx(np.minimum(jobs.work_us / 1e6, limits).tolist())
-    kept, forgetful = (prepared(cluster, jobs, parse_policy("easy")) for _ in range(2))
-    one, two = kept.run(), forgetful.run(after_round=lambda now: forgetful.core.begin_anew())
-    assert one.attempt_end_us.tolist() == two.attempt_end_us.tolist()
+    forgetful = prepared(cluster, jobs, parse_policy(policy))
+    log = forgetful.run(after_round=lambda now: forgetful.core.begin_anew())
+    assert log.attempt_end_us.tolist() == result.log.attempt_end_us.tolist()
 
 
 @pytest.mark.parametrize("forgets", [False, True])

@@ -253,11 +253,11 @@ def test_policies_that_suspension_does_not_go_with_are_refused(policy: str, word
 @pytest.mark.parametrize("seed", [0, 2, 4, 6])
 def test_predictions_know_for_how_long_jobs_stood(seed: int) -> None:
     cluster, workload = mixed_suspending_site(seed)
-    kept, forgetful = (prepared(cluster, workload.jobs, parse_policy("easy++")) for _ in range(2))
-    one, two = kept.run(), forgetful.run(after_round=lambda now: forgetful.core.begin_anew())
-    assert one.attempt_start_us.tolist() == two.attempt_start_us.tolist()
-    assert one.suspended == two.suspended
-    jobs = unrack.simulate(cluster, workload, "easy++").jobs
+    result = unrack.simulate(cluster, workload, "easy++")
+    forgetful, jobs = prepared(cluster, workload.jobs, parse_policy("easy++")), result.jobs
+    log = forgetful.run(after_round=lambda now: forgetful.core.begin_anew())
+    assert log.attempt_start_us.tolist() == result.log.attempt_start_us.tolist()
+    assert log.suspended == result.log.suspended
     assert set(jobs["state"]) == {"finished"}
     assert jobs["suspensions"].sum() > 0
     assert jobs["run_s"].to_list() == pytest.approx(jobs["work_s"].to_list())

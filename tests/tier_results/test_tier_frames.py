@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tier_runs import S, centre, least_price, price_of, servers, some_run, state_at, status_of, workload
-from tries import some
+from tries import seeds, some
 
 import unrack
 from unrack.cluster.spec import Cluster
@@ -20,7 +20,7 @@ from unrack.workload.job import MEMORY, job_table
 @pytest.mark.draws(120)
 def test_every_row_of_the_table_of_tiers_is_what_its_definitions_say() -> None:
     seen: dict[str, float] = {}
-    for seed in range(some(120)):
+    for seed in seeds(120):
         run = some_run(seed)
         for row in run.table("tiers").iter_rows(named=True):
             time_us = round(row.pop("time_s") * S)
@@ -48,7 +48,7 @@ def test_memory_is_open_to_servers_that_ask_none_of_it_as_long_as_there_are_core
 
 @pytest.mark.draws(120)
 def test_the_table_of_tiers_has_a_row_for_every_time_at_which_something_changes() -> None:
-    for seed in range(some(120)):
+    for seed in seeds(120):
         run = some_run(seed)
         log, times = run.log, run.table("tiers")["time_s"] * S
         assert times.is_sorted()
@@ -79,7 +79,7 @@ def test_the_jobs_say_what_they_asked_of_tiers_and_what_their_last_attempt_got()
 
 @pytest.mark.draws(120)
 def test_no_split_of_a_server_over_an_empty_cluster_is_cheaper_than_its_least_price() -> None:
-    for seed in range(some(120)):
+    for seed in seeds(120):
         log = some_run(seed).log
         found = least_job_prices(log) / log.cluster.tiers.price_scale / PER_HOUR
         assert found.tolist() == pytest.approx([least_price(log, job) for job in range(len(log.jobs))])
@@ -88,13 +88,13 @@ def test_no_split_of_a_server_over_an_empty_cluster_is_cheaper_than_its_least_pr
 @pytest.mark.draws(120)
 def test_within_their_slos_servers_never_cost_less_than_the_bound() -> None:
     compared = 0
-    for seed in range(some(120)):
+    for seed in seeds(120):
         draws = np.random.Generator(np.random.PCG64(seed))
         run = unrack.simulate(centre(draws), servers(draws, 20), "slo")
         if (found := run.metrics["price_over_bound"]) is not None:
             compared += 1
             assert found >= 1 - 1e-12
-    assert compared > some(120) * 5 // 12
+    assert compared > len(seeds(120)) * 5 // 12
 
 
 def test_servers_that_ask_nothing_of_tiers_are_within_their_slos() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def milli(made: Workload) -> list[int]:
 @given(st.integers(0, 2**20), st.floats(0.5, 3000))
 def test_jobs_are_drawn_until_the_gpus_first_reach_the_share(seed: int, share: float) -> None:
     asked = milli(drawn(seed, of=3, share=share))
-    assert sum(asked) >= 3000 * share > sum(asked) - asked[-1]
+    assert sum(asked) >= 3000 * Fraction(str(share)) > sum(asked) - asked[-1]
 
 
 def test_a_share_that_is_met_exactly_is_enough() -> None:
