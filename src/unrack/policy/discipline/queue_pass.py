@@ -83,7 +83,7 @@ class Passes(Reserved):
         self, view: View, order: Ints, second: Ints, now: int, rule: PassRule, choices: Chooser
     ) -> list[Start]:
         """Choose which jobs start now; parameters as of :func:`unrack.policy.discipline.queue_kernel.pass_over`."""
-        running, released, equal = view.running_count, view.releases, view.equal_cores()
+        running, free_cores, released, equal = view.running_count, view.free_cores, view.releases, view.equal_cores()
         self.look(view)
         far, step, begins = self.columns.walk, self.steps, self.turn is None
         made: Choices | None = None
@@ -91,7 +91,7 @@ class Passes(Reserved):
         kernel: Callable[..., int] = pass_over
         far[walk.TAKER], far[walk.TAKES] = -1, step
         if begins:
-            far[walk.STAGE], far[walk.FREE_CORES] = walk.BEGIN, view.free_cores
+            far[walk.STAGE], far[walk.FREE_CORES] = walk.BEGIN, free_cores
             self.note_moments(now)
             self._forget(self.seen == (released, running))
             # each task asks one core and no memory, on shared nodes, and nothing is chosen
