@@ -50,7 +50,7 @@ REFUSED = {
         text("'first-fit'", "models = ['yolo']", POOLED, ", devices = {'nvme.capacity_mb' = 5}"),
         ["models[0]", "has no gpu devices"]),
     "a model that governs what no device has": (
-        text("'first-fit'", "models = [{model = 'fio', apps = ['class0'], governs = ['bandwith_mb_s']}]",
+        text("'first-fit'", "models = [{model = 'fio', apps = ['job'], governs = ['bandwith_mb_s']}]",
              POOLED, ", devices = {'nvme.bandwidth_mb_s' = 5}"),
         ["models", "bandwith_mb_s, which a model governs", "nvme of cluster1 has bandwidth_mb_s and capacity_mb"]),
     "models beside policies of the base world only": (
