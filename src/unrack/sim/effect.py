@@ -84,8 +84,8 @@ def _models(cluster: Cluster, jobs: JobTable, models: Sequence[Model]) -> Iterat
                 why = f"no job of {' or '.join(model.apps)} asks for {model.kind}"
         yield Effect("models", model.name, why)
         has = dict(zip(cluster.devices.kinds, cluster.devices.quantities, strict=True)).get(model.kind, ())
-        for name in (*model.governs,) * (not why):
-            if name not in (*has, BY_DEFAULT):
+        for name in model.governs:
+            if not why and name not in (*has, BY_DEFAULT):
                 yield Effect("governs", name, f"{model.kind} of {cluster.name} has {' and '.join(has)}")
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
 
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown, grown_rows
-from unrack.ledger.copies.draft import twin_of
 from unrack.ledger.devices import playing as at
 from unrack.ledger.devices.columns import BY_JOB, CHANGING, KIND, DeviceColumns
 from unrack.ledger.devices.columns import HELD as HELD_BY_DEVICE
@@ -63,7 +63,7 @@ class DeviceLine:
     def __init__(self, devices: DeviceState) -> None:
         self._source, self._like = devices.columns, devices
         count, quantities = len(devices.devices), devices.columns.capacity.shape[0]
-        self.shown = twin_of(devices)
+        self.shown = copy(devices)
         self.shown.leaving = []
         self._own = [_cleared(devices.columns) for _ in range(3)]
         self.shown.columns = self._own[OTHER]

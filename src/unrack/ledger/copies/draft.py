@@ -5,7 +5,7 @@ A component of a heterogeneous job is placed on one on which what those before i
 
 from __future__ import annotations
 
-from typing import TypeVar
+from copy import copy
 
 import numpy as np
 
@@ -21,16 +21,8 @@ from unrack.resources.places import AMOUNT, PLACE
 from unrack.sealed import shown
 from unrack.units import NEVER_US
 
-Thing = TypeVar("Thing")
 SPARE_ROWS = 256
 """Room for further rows of leases on a copy."""
-
-
-def twin_of(thing: Thing) -> Thing:
-    """An object with the same attributes."""
-    twin = object.__new__(type(thing))
-    twin.__dict__.update(thing.__dict__)
-    return twin
 
 
 def copied(state: ClusterState) -> ClusterState:
@@ -39,7 +31,7 @@ def copied(state: ClusterState) -> ClusterState:
     What is installed and what is asked is shared; no job may be added to either while both are in use. The copy can be
     seen (``seen``) after :func:`show` only.
     """
-    twin = twin_of(state)
+    twin = copy(state)
     for name in ("free", "online", "queue", "running", "lease_at"):
         setattr(twin, name, getattr(state, name).copy())
     twin.pool = np.empty((state.pool_used + SPARE_ROWS, 5), np.int64)
@@ -119,10 +111,10 @@ def move_on(state: ClusterState, since: int, until: int) -> None:
 
 def assumed(state: ClusterState) -> ClusterState:
     """A state with its own columns of what is free, which may be set; nothing may be started on it: O(nodes)."""
-    twin = twin_of(state)
+    twin = copy(state)
     twin.free = state.free.copy()
     if state.claimed is not None:
-        twin.claimed = twin_of(state.claimed)
+        twin.claimed = copy(state.claimed)
         twin.claimed.free = state.claimed.free.copy()
     if state.memory is not None:
         twin.memory = state.memory._replace(lent=state.memory.lent.copy())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from math import ceil
 from operator import ge
 from typing import Any, NamedTuple
@@ -145,8 +146,7 @@ class DeviceState:
 
     def copied(self, jobs: Iterable[int] | None = None) -> DeviceState:
         """The same to be changed without changing this, of all jobs inside or of some; ``reader`` is still of this."""
-        twin = object.__new__(DeviceState)
-        twin.__dict__.update(self.__dict__)
+        twin = copy(self)
         twin.inside = set(self.inside if jobs is None else jobs)
         twin.columns = copied_columns(self.columns, min(twin.inside, default=0), 1 + max(twin.inside, default=-1))
         twin.leaving, twin.detaching = [], dict(self.detaching)
