@@ -219,15 +219,6 @@ class _Lower(lowering.Lower):  # type: ignore[misc]
         """A place for a variable, of which no debugger is told: for that numba has a module read to find its size."""
         return cgutils.alloca_once(self.builder, lltype, name=name)
 
-    def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
-        """A variable gets a value; what it was is read where that is counted."""
-        counted = self._is_counted(self.typeof(name)) and not self._uncounting
-        if counted or argidx is not None or name in self._singly_assigned_vars:
-            super().storevar(value, name, argidx)
-        else:
-            self._alloca_var(name, self.typeof(name))
-            self.builder.store(value, self.getvar(name))
-
     def incref(self, typ: Any, val: Any) -> None:
         """One more holds it."""
         if not self._uncounting and self._is_counted(typ):

@@ -32,7 +32,6 @@ from numba.core import (
 )
 from numba.core.inline_closurecall import InlineWorker
 from numba.core.postproc import PostProcessor
-from numba.core.runtime.context import NRTContext
 from numba.core.types.functions import Function
 
 from unrack.kernels.counting import makes_arrays
@@ -176,16 +175,6 @@ def _optimize_functions(self: Any, module: Any) -> None:
             passes.run(function, builder)
 
 
-def _counts_in(self: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
-    """Each count of holders in a value, with its type; numba takes all else in it into pieces to look for one there."""
-    models = self._context.data_model_manager
-    found = [(kind, models[kind].get_nrt_meminfo(builder, value))] if models[kind].has_nrt_meminfo() else []
-    for part, get in models[kind].traverse(builder):
-        if models[part].contains_nrt_meminfo():
-            found += self.get_meminfos(builder, part, get(value))
-    return found
-
-
 _QUICK: tuple[tuple[Any, str, Any], ...] = (
     (PostProcessor, "run", _processed),
     (Function, "get_call_type", _get_call_type),
@@ -195,7 +184,6 @@ _QUICK: tuple[tuple[Any, str, Any], ...] = (
     (InlineWorker, "run_untyped_passes", _read),
     (interpreter, "peep_hole_delete_with_exit", _without_exits),
     (interpreter, "peep_hole_fuse_dict_add_updates", _with_fused),
-    (NRTContext, "get_meminfos", _counts_in),
     (event, "start_event", _start),
     (event, "end_event", _end),
     (codegen, "create_pass_builder", _tuned),
