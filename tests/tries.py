@@ -15,6 +15,8 @@ from hypothesis import is_hypothesis_test, seed, settings
 FEW, MANY = 4, 20
 """So many parameters of one test are always tried; of more a fifth, of many more a tenth, chosen by their names.
 
+All are where the test is marked ``whole``.
+
 Of more than ``FEW`` that differ by ``seed`` alone ``--tries rest`` runs every other one of the others.
 """
 FEW_EXAMPLES = 5
@@ -96,6 +98,7 @@ def chosen(tries: str, items: Sequence[pytest.Item]) -> list[bool]:
         first = (
             every[name] <= FEW
             or met[name] == 1
+            or item.get_closest_marker("whole") is not None
             or crc32(item.nodeid.encode()) % (5 if every[name] <= MANY else 10) == 0
         )
         first = first and item.get_closest_marker("long") is None

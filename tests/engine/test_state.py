@@ -122,6 +122,7 @@ REFUSALS: dict[str, tuple[Callable[[ClusterState], None], str]] = {
 }
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("what", REFUSALS)
 def test_a_refusal_names_the_culprit_and_leaves_the_state_as_it_was(what: str) -> None:
     act, culprit = REFUSALS[what]

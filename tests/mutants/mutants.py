@@ -1,12 +1,14 @@
 """Wrong lines of the engine, and whether the tests catch them: ``python tests/mutants/mutants.py [NAME …]``.
 
 Each mutant of ``mutants.toml`` is one line that places, reserves, commits, releases, accounts or restarts, made wrong.
-The package is copied with it, without compilation, and its tests are run. A mutant that lives is a hole in the tests.
+The package is copied with it, and its tests are run. Of the kernels that other tests have compiled, those that the line
+is no part of are taken over. A mutant that lives is a hole in the tests.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import re
 import shutil
@@ -20,6 +22,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unrack"
+KERNELS = ROOT / ".pytest_cache" / "kernels"
+"""What tests compile (conftest.py)."""
 
 
 class Mutant(NamedTuple):
@@ -54,8 +58,7 @@ def caught_by(mutant: Mutant, timeout_s: float = 900) -> str:
         env = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(source), str(ROOT / "papers" / "src")]),
-            "NUMBA_DISABLE_JIT": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
+            "NUMBA_CACHE_DIR": str(take_kernels(source / "unrack", Path(folder) / "kernels")),
         }
         for tests in mutant.tests:
             words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
@@ -71,6 +74,19 @@ def caught_by(mutant: Mutant, timeout_s: float = 900) -> str:
             if ran.returncode != 0:
                 raise RuntimeError(f"{mutant.name}: {tests} could not run:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
     return ""
+
+
+def take_kernels(source: Path, to: Path) -> Path:
+    """Copy compiled kernels for a copy of the package; numba calls their folders by the paths of the code's."""
+    for folder in (SOURCE, *filter(Path.is_dir, SOURCE.rglob("*"))):
+        of, becomes = (_kept_in(path) for path in (folder, source / folder.relative_to(SOURCE)))
+        if (KERNELS / of).is_dir():
+            shutil.copytree(KERNELS / of, to / becomes)
+    return to
+
+
+def _kept_in(folder: Path) -> str:
+    return f"{folder.name}_{hashlib.sha1(str(folder).encode()).hexdigest()}"
 
 
 def main() -> int:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from unrack.jit import compiled, inlined, melted, plain
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import ASKED_CORES, ASKED_MB, ASKED_TASKS, ASKED_US, CPU, ENDS_US, MEM, OF_JOB, ROW_COUNT
@@ -66,7 +68,7 @@ ODD = -7046029254386353131
 @melted
 def spread(number: int) -> int:
     """A number for a number, unlike those of its neighbours."""
-    mixed = (number + 1) * ODD
+    mixed = np.int64(number + 1) * ODD  # of 64 bits where kernels are plain Python, too
     return mixed ^ (mixed >> 29)
 
 
