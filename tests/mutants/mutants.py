@@ -69,6 +69,8 @@ def caught_by(mutant: Mutant, timeout_s: float = 900) -> str:
                 )  # fmt: skip
             except subprocess.TimeoutExpired:
                 return f"{tests} (does not end)"
+            if ran.returncode < 0:
+                return f"{tests} (crashes)"
             if ran.returncode == 1:
                 return str(re.findall(r"^(?:FAILED|ERROR) tests/(.*?)(?: - .*)?$", ran.stdout, re.MULTILINE)[0])
             if ran.returncode != 0:
