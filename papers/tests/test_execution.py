@@ -52,6 +52,7 @@ def test_options_that_cannot_be_are_refused(options: Options) -> None:
         tasks_of(ONE, options)
 
 
+@pytest.mark.long
 def test_the_outcome_does_not_depend_on_the_number_of_processes() -> None:
     one = shortened(ONE, 2)
     alone = execute(one, Options(seeds=3), solve=engine)
@@ -66,6 +67,7 @@ def test_progress_counts_runs() -> None:
     assert told == [(done, 32) for done in range(1, 33)]
 
 
+@pytest.mark.long
 def test_an_interruption_in_a_worker_ends_all_of_them() -> None:
     with pytest.raises(KeyboardInterrupt):
         execute(shortened(ONE, 2), Options(seeds=2), jobs=2, solve=stopped)

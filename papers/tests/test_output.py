@@ -141,6 +141,7 @@ def test_json_holds_claims_and_rows_and_nothing_else_is_printed(pretending: CliR
     assert all(Path(path).is_file() for path in answer["files"])
 
 
+@pytest.mark.long
 def test_seeds_are_added_to_those_that_were_run_and_an_interruption_loses_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -51,6 +51,7 @@ def test_no_schedule_of_a_tiny_world_has_a_shorter_mean_response_than_the_bound(
     assert met > len(seeds(150)) // 15
 
 
+@pytest.mark.long
 def test_every_resource_of_the_bound_alone_holds_and_decides_somewhere() -> None:
     decided = Counter()
     for seed in range(600):

@@ -242,6 +242,7 @@ class VolcanoTree:
         return held, all(fits for _, fits in below) and held <= self.most.get(name, held)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(40))
 def test_no_queue_of_volcano_has_more_than_its_capability_and_no_job_waits_that_leaves_each_its_guarantee(
     seed: int,

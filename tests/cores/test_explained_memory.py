@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import unrack
 from unrack.cluster.spec import Cluster
 from unrack.policy.table import parse_policy
@@ -17,6 +19,7 @@ def attempt(cluster: Cluster, workload: Workload, policy: str, job: int) -> Any:
     return story.attempts[0]
 
 
+@pytest.mark.long
 def test_a_server_is_told_what_it_has_of_every_tier() -> None:
     cluster, workload = Cluster.preset("slo-shared"), servers(30, seed=2)
     frame = unrack.simulate(cluster, workload, "slo").jobs

@@ -72,6 +72,7 @@ def test_the_bound_is_never_above_the_best_of_all_schedules(tiny: list[tuple[Ins
     assert exact > len(tiny) // 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", PLACERS)
 def test_in_a_world_without_models_policies_are_held_to_the_bound_without_models(policy: str) -> None:
     for seed in range(40):

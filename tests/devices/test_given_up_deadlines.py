@@ -33,6 +33,7 @@ def run(seed: int, place: str, discipline: str) -> tuple[list[int], list[int], i
     return log.attempt_start_us.tolist(), log.attempt_end_us.tolist(), looks
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("discipline", ["easy", "conservative"])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_deadline_that_kept_a_job_from_nothing_need_not_be_given_up(place: str, discipline: str) -> None:

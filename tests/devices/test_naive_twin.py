@@ -60,6 +60,7 @@ def test_jobs_alike_that_differ_in_their_deadlines_are_skipped_only_where_they_h
     same(world, rule, order)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", ["max-composition", "min-fragmentation", "disaggregation-aware"])
 @draws(40)
 @given(world=worlds() | st.integers(0, 2**32).map(crowd), order=st.sampled_from(ORDERS))

@@ -144,6 +144,7 @@ def test_who_is_turned_away_has_no_place_however_tasks_are_given_nodes_and_devic
         assert not has_place(world, known, job)
 
 
+@pytest.mark.long
 @pytest.mark.draws(500)
 @pytest.mark.parametrize(
     ("policy", "by_models"),

@@ -19,6 +19,7 @@ def run(cluster: unrack.Cluster, workload: unrack.Workload, policy: object) -> R
     return Kernel(core, world).run()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jobs", [300, pytest.param(3000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scenario", ["nvme-s1", "nvme-s2", "nvme-s3"])
 @pytest.mark.parametrize("preset", ["nvme-pool", "nvme-attached"])

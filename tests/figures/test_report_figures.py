@@ -64,6 +64,7 @@ def test_figures_are_the_same_bytes_when_they_are_written_again(finished, tmp_pa
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
+@pytest.mark.long
 def test_a_papers_figures_are_one_or_two_columns_wide_in_8_pt_and_without_a_title(finished, tmp_path):
     _, paths = write_figures(finished, "svg", Style("paper", "serif"), tmp_path)
     widths = set()
@@ -76,6 +77,7 @@ def test_a_papers_figures_are_one_or_two_columns_wide_in_8_pt_and_without_a_titl
     assert widths == {85, 180}
 
 
+@pytest.mark.long
 def test_pictures_of_points_have_300_dots_an_inch(finished, tmp_path):
     _, paths = write_figures(finished, "png", Style("paper"), tmp_path)
     one = next(path for path in paths if path.name.startswith("wait-load"))

@@ -76,6 +76,7 @@ def test_a_command_sees_its_gpus_alone_and_is_bound_to_their_cores(start: Start,
     assert held(locks) == []
 
 
+@pytest.mark.long
 def test_two_at_once_do_not_overlap_and_a_third_is_refused(start: Start, locks: Path) -> None:
     first = start("--gpus", "2", "--cores", "1", "--", sys.executable, "-c", SHOW + "; input()")
     assert first.stdout is not None
@@ -143,6 +144,7 @@ def test_signals_reach_the_command_which_may_go_on(start: Start, locks: Path, nu
     assert held(locks) == []
 
 
+@pytest.mark.long
 def test_after_kill_9_the_claim_lasts_as_long_as_the_command_and_no_longer(start: Start, locks: Path) -> None:
     done = start("--gpus", "3", "--", "sh", "-c", "echo $$; exec sleep 600")
     assert done.stdout is not None

@@ -42,6 +42,7 @@ def test_beside_every_resource_components_start_and_end_together(mix: str, disci
     assert together(result, jobs) > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", [*ALL[:6], "conservative(memory=disaggregated)"])
 def test_who_is_preempted_is_preempted_with_all_components(policy: str) -> None:
     stopped = 0

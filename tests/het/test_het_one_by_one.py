@@ -98,6 +98,7 @@ def test_on_partitions_it_decides_the_same(policy: str) -> None:
     assert together >= some(12) * 5 // 6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mix", ["counted", "spread", "gpus", "links", "everything", "counted-lent"])
 @pytest.mark.parametrize("discipline", ["easy", "conservative", "fcfs"])
 def test_beside_every_resource_it_decides_the_same(mix: str, discipline: str) -> None:

@@ -35,6 +35,7 @@ def test_all_components_of_a_job_are_suspended_and_go_on_together(policy: str) -
     assert stood > 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", [one for one in HET if "conservative" not in one])
 def test_components_that_are_alike_are_suspended_as_one_job_of_all_their_tasks(policy: str) -> None:
     draw, few = np.random.default_rng(5), 0

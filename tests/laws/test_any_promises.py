@@ -50,6 +50,7 @@ def test_what_was_promised_is_kept(worlds: Sequence[int]) -> None:
     assert sum(promises(seed) for seed in worlds) > 3 * len(worlds)
 
 
+@pytest.mark.long
 @pytest.mark.draws(20)
 @pytest.mark.parametrize("more", MORE)
 @pytest.mark.parametrize("worlds", [range(few(20)), pytest.param(range(20, 300), marks=pytest.mark.slow)])

@@ -66,6 +66,7 @@ def test_drives_that_some_nodes_reach_are_as_a_feature_of_these_nodes(way: str) 
         assert schedule(cluster, jobs, rule) == schedule(without | site, others, rule), f"world {seed}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_a_plan_chooses_scarce_drives_in_its_kernel_as_outside_of_it(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rule, asked = f"conservative({way})", list[bool]()

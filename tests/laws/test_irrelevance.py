@@ -257,6 +257,7 @@ def test_nor_where_a_plan_counts_cores_or_whole_nodes(worlds: range) -> None:
             assert not told, f"{policy}, {unscarce.__name__}, world {seed}: {told}"
 
 
+@pytest.mark.long
 def test_on_whole_nodes_the_tightest_run_is_of_the_first_nodes_whatever_jobs_ask_there() -> None:
     for seed in range(6):
         world = random_world(np.random.default_rng([7, seed]), alike=False)

@@ -184,6 +184,7 @@ class OneByOne(ListScheduler):
         return whole, "", *others
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("rule", ["strawman", "naive", "local", "local-spread", "disaggregated", "contention-aware"])
 def test_who_asks_for_nothing_but_memory_is_placed_as_by_the_rules_for_all_that_jobs_ask_for(

@@ -73,6 +73,7 @@ def test_a_job_that_no_cluster_could_hold_makes_no_difference(
     same(cluster, table(jobs), plain, f"disaggregated({lending})")
 
 
+@pytest.mark.long
 @pytest.mark.needs_data
 @pytest.mark.parametrize("scheduler", ["slurm", "fcfs", "easy", "conservative"])
 @pytest.mark.parametrize(

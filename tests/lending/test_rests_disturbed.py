@@ -147,6 +147,7 @@ def compared(rule: str, seed: int, tick: int) -> Counter[str]:
     return counts
 
 
+@pytest.mark.long
 @pytest.mark.draws(42)
 def test_a_plan_that_rests_decides_as_one_made_anew_whatever_happens() -> None:
     counts = Counter[str]()

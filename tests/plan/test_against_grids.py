@@ -116,6 +116,7 @@ def grid(tmp_path: Path, problem: Problem, label: str, varies: Sequence[Vary]) -
     return met
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(len(PROBLEMS)))
 def test_the_answer_is_the_cheapest_of_the_exhaustive_grid(number: int, tmp_path: Path) -> None:
     problem = PROBLEMS[number]

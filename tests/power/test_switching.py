@@ -90,6 +90,7 @@ def test_a_job_waits_for_its_last_node_and_is_charged_for_none_of_it() -> None:
     assert late.jobs["energy_kwh"].to_list() == pytest.approx([500 / 3.6e6, 500 / 3.6e6, 1000 / 3.6e6])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_run_and_its_tables_agree_while_memory_follows_use(policy: str) -> None:
     off = 0

@@ -73,6 +73,7 @@ def test_starts_are_those_of_the_twin(
     assert starts(asks, processors, EasyPlusPlus(**keys), ties) == Machine(processors, ties=ties, **keys).starts(asks)
 
 
+@pytest.mark.long
 @pytest.mark.needs_data
 @pytest.mark.parametrize("ties", ["together", "submit-first"])
 @pytest.mark.parametrize(

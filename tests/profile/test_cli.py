@@ -93,6 +93,7 @@ def test_what_a_name_says_is_text_on_the_page(application: Path) -> None:
     assert "<script" not in (application.parent / "page.html").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_killed_goes_on_where_it_was(application: Path, how: signal.Signals) -> None:
     out = application.parent / "out"

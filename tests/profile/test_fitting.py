@@ -32,6 +32,7 @@ def covers(profile: Profile, shape: str, grid: Sequence[float] = GRID) -> bool:
 
 
 # noise of one size; and runs that are late now and then, on a machine that drifts
+@pytest.mark.long
 @pytest.mark.parametrize("how", [{"noise": 0.005}, {"noise": 0.02}, {"noise": 0.005, "late": 0.05, "wander": 0.002}])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_band_of_a_fit_has_the_whole_true_curve_in_it_in_95_of_100_runs(shape: str, how: dict[str, float]) -> None:

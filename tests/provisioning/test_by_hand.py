@@ -200,6 +200,7 @@ def test_a_job_that_a_failed_node_stopped_gives_back_again_what_it_does_not_use(
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_checkpoints_cost_the_same_in_the_compiled_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody says what jobs use, so the loop may be compiled: two checkpoints of 10 s in 700 s of work all the same."""
     monkeypatch.setattr(kinds, "LEAST_JOBS", 1)

@@ -248,6 +248,7 @@ def test_the_page_has_the_section_only_where_a_policy_lends(folder, tmp_path):
     assert "memoryMap = " not in other
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_maps_are_drawn_answer_the_pointer_and_change_with_the_choice(drawn, folder, scheme):

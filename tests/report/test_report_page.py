@@ -94,6 +94,7 @@ def test_a_sweep_is_compared_setting_by_setting_over_its_seeds(studies):
     assert '<option value="wait_s_p95">P95 wait (wait_s_p95)</option>' in page
 
 
+@pytest.mark.long
 def test_hundreds_of_runs_are_all_compared_and_some_are_drawn(studies):
     page = studies("many", jobs=12, policies=("fcfs", "easy"), sweep=("x", list(range(110))))
     assert page.count('<tr class="group">') == 110

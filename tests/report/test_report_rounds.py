@@ -120,6 +120,7 @@ def test_the_section_counts_rounds_and_is_only_where_some_policy_tells_them(fini
     assert section_of(ROUNDS, others, others, ("fcfs",)) is None
 
 
+@pytest.mark.long
 def test_explain_tells_a_round_as_words_as_a_picture_and_for_programs(finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "round.svg"
     done = unrack("explain", finished, "--run", "flow", "--round", "busiest", "--out", out)

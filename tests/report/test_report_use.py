@@ -210,6 +210,7 @@ def test_a_run_of_many_looks_is_drawn_with_as_many_points_as_one_of_few(two: Fin
     assert sum(mark["stops"] for mark in marks) == 5000
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_picture_is_drawn_answers_the_pointer_and_changes_with_the_run(

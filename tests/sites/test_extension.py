@@ -103,6 +103,7 @@ def test_where_nobody_overruns_neither_limits_nor_more_time_change_a_schedule(se
     assert any("no job runs beyond its limit" in note for note in found[0].notes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_policy_that_begins_anew_after_every_round_or_is_brought_jobs_one_by_one_gives_the_same(

@@ -35,6 +35,7 @@ SHARING = (
 """Under them what was used counts at every start; under conservative jobs keep what they were promised."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by", ["tree", "classic"])
 @pytest.mark.parametrize("policy", SHARING)
 @pytest.mark.parametrize("seed", [11, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8))])

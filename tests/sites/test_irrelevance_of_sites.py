@@ -50,6 +50,7 @@ SIZED = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.draws(84)
 @pytest.mark.parametrize("more", [range(0), pytest.param(range(84, 5_000), marks=pytest.mark.slow)])
 def test_it_changes_no_schedule_of_jobs_of_several_sizes_either(more: range) -> None:

@@ -84,6 +84,7 @@ def test_nobody_uses_cores_that_are_kept_and_nobody_waits_for_ever(policy: str) 
             assert start is not None or job.reservation or not site.possible(job), (seed, job)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "policy",
     ["fcfs", "list(backfill=any)", "easy", "easy(backfill_order=sjf)", "easy(order=wfp3)", "conservative",
@@ -268,6 +269,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", PLANS)
 def test_a_plan_goes_on_to_count_while_no_reservation_of_cores_can_be_met(policy: str, rounds: list[int]) -> None:
     for seed in range(8):
@@ -280,6 +282,7 @@ def test_a_plan_goes_on_to_count_while_no_reservation_of_cores_can_be_met(policy
             rounds.clear()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "policy",
     ["slurm(interval=1 s)", "slurm(interval=3 s, depth=4)", "slurm(interval=3 s, reserve=nodes)",

@@ -62,6 +62,7 @@ def ran(site: RandomSite, policy: str, pooled: bool) -> Any:
     return unrack.simulate(Cluster.from_dict(cluster), replace(site.workload, jobs=jobs), policy)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", TELLING)
 def test_devices_are_kept_as_licences_are_that_each_task_asks_for(policy: str) -> None:
     """Under conservative where jobs run for as long as they ask; flow looks at devices, and not at licences."""

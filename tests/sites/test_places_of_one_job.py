@@ -107,6 +107,7 @@ def state(world: Alone, policy: str) -> str:
     return str(unrack.simulate(Cluster.from_dict(world.cluster), workload, policy).jobs["state"][0])
 
 
+@pytest.mark.long
 @pytest.mark.draws(400)
 @pytest.mark.parametrize("more", [range(0), pytest.param(range(400, 7_200), marks=pytest.mark.slow)])
 def test_a_job_that_has_any_place_starts_and_nearly_all_others_are_turned_away(more: range) -> None:

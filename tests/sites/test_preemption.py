@@ -59,6 +59,7 @@ def test_laws_of_preemption(seed: int, policy: str) -> None:
     assert result.metrics["preemptions"] == len(result.log.preempted)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", POLICIES[:5])
 @pytest.mark.parametrize("seed", range(0, 12, 2))
 def test_a_policy_that_begins_anew_after_every_round_preempts_the_same(seed: int, policy: str) -> None:

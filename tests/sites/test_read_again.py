@@ -52,6 +52,7 @@ Teams = ListScheduler(order=by_team, label="teams")
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["easy", "easy(order=multifactor)", "Teams.py:Teams"])
 def test_an_explained_run_has_all_that_its_jobs_said(
     policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

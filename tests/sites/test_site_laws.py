@@ -69,6 +69,7 @@ def test_a_partition_of_all_nodes_and_limits_that_nobody_reaches_change_nothing(
     assert after == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("alike", [True, False])
 @pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize("policy", POLICIES)

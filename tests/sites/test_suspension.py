@@ -57,6 +57,7 @@ def test_suspended_jobs_go_on_and_run_for_as_long_as_they_would(seed: int, polic
     assert length.to_list() == pytest.approx(often["work_s"].to_list())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "world",
     [
@@ -72,6 +73,7 @@ def test_worlds_in_which_jobs_are_suspended(seed: int, world: World) -> None:
     assert result.jobs["suspensions"].sum() > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", POLICIES[:5])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_policy_that_begins_anew_after_every_round_suspends_the_same(seed: int, policy: str) -> None:

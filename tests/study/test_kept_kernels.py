@@ -91,6 +91,7 @@ def test_without_a_place_for_a_cache_machine_code_is_kept_in_a_folder_of_the_use
     assert run(lonely, environment) == (0, folder)
 
 
+@pytest.mark.long
 def test_a_folder_that_others_can_write_to_is_not_trusted(lonely: Path, tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     environment = nowhere(tmp_path / "tmp")
@@ -102,6 +103,7 @@ def test_a_folder_that_others_can_write_to_is_not_trusted(lonely: Path, tmp_path
     assert not Path(other or "/").is_relative_to(own)
 
 
+@pytest.mark.long
 def test_without_even_a_temporary_folder_every_process_compiles_for_itself(lonely: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import tempfile\ntempfile.tempdir = '/dev/null/tmp'\n")
     environment = nowhere(tmp_path, PYTHONPATH=f"{tmp_path}:{ROOT / 'src'}")

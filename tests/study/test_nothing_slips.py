@@ -107,6 +107,7 @@ def test_a_policy_that_exits_in_any_method_fails_its_run(method: str, tmp_path: 
         run_study(load_study(raising(tmp_path, "sys.exit(0)", method)), tmp_path / "out")
 
 
+@pytest.mark.long
 def test_over_processes_every_ending_is_told_in_words(tmp_path: Path) -> None:
     names = []
     for i, ending in enumerate(ENDINGS):

@@ -27,6 +27,7 @@ def ends(one: Reproduction) -> Reproduction:
     return replace(one, points=(one.points[0], *one.points[1:][-1:]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", POOLED)
 def test_every_quantity_of_every_row_is_measured(name: str) -> None:
     measured = execute(ends(REPRODUCTIONS[name]), FEW)

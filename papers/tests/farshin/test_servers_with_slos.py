@@ -57,6 +57,7 @@ def test_the_published_servers_give_the_known_numbers(published: str) -> None:
     assert [first[f"met.{name}"] for name in OUTCOMES] == [0.077, 0, 0]
 
 
+@pytest.mark.long
 def test_with_the_published_servers_every_claim_is_judged_without_noise(published: str) -> None:
     verdicts = {name: [finding.verdict for _, finding in judged(of_file(name, published))] for name in SLO}
     holds, fails = Verdict.AGREES, Verdict.DIFFERS

@@ -37,6 +37,7 @@ def test_every_set_of_a_small_torus_has_the_sums_that_trying_all_tiles_gives() -
         assert every.first_fit[index] == tile_distance(3, 4, free[:3])
 
 
+@pytest.mark.long
 def test_every_set_of_the_papers_torus_agrees_with_the_solvers() -> None:
     every = patterns(4, 5, 6)
     assert len(every.sets) == SETS_IN_ALL

@@ -40,6 +40,7 @@ def value(found: Measured, group: str, row: str, label: str) -> float:
     return own.mean
 
 
+@pytest.mark.long
 def test_without_disaggregation_only_gpus_beside_free_cores_are_in_use_and_with_it_all() -> None:
     found = few("flow-makespan")
     assert value(found, SMALL, WITHOUT.name, EARLY.label) == 6
@@ -90,6 +91,7 @@ def test_jobs_send_something_where_all_do_and_remote_gpus_add_to_it() -> None:
     assert sent[3:].tolist() == remote[3:].tolist()
 
 
+@pytest.mark.long
 def test_without_remote_gpus_awareness_changes_nothing_unless_jobs_send_something() -> None:
     found = few("flow-network")
     steps = [x for group, x, _ in found.values if group == f"{SIXTY_FOUR}, slowdown"]

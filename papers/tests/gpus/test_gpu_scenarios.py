@@ -40,6 +40,7 @@ def test_slowdowns_are_ranked_and_waiting_never_makes_them_smaller() -> None:
                    for a, b in zip(own, all_in, strict=True))  # fmt: skip
 
 
+@pytest.mark.long
 def test_waiting_without_a_limit_starts_no_job_below_its_least_utility() -> None:
     found = tiny("gpu-scenario1", 2, 30)
     below = found.at((FIRST, FIRST_X, POSTPONING.name), BELOW.label)

@@ -43,6 +43,7 @@ def test_a_job_takes_as_much_longer_apart_and_beside_another_as_its_profile_says
     assert run_s(str(path), SPREAD, "googlenet/4", "alexnet/1") == pytest.approx(1000)
 
 
+@pytest.mark.long
 def test_the_simulator_shows_what_the_text_says_of_pack_and_spread() -> None:
     found = tiny("gpu-pack-spread")
     for size, factor in FIG_10.items():

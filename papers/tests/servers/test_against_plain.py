@@ -57,6 +57,7 @@ def place_both(fast: OneByOne, plain: PlainAllocator, server: int) -> None:
     assert plain.cost(server) == price
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("plain_asks", [True, False])
 def test_servers_come_and_go_as_under_a_plain_allocator(rule: str, plain_asks: bool) -> None:

@@ -62,6 +62,7 @@ def lacks(plain: PlainAllocator, server: int, cluster: int) -> tuple[str, int | 
     return "have only memory that is too remote", weight, int(asked.ceiling[server])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", RULES)
 def test_reasons_agree_with_a_look_at_every_cluster(rule: str) -> None:
     kinds: dict[str, int] = {}

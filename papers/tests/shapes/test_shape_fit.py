@@ -22,6 +22,7 @@ def made(name: str, count: int = 4000, seed: int = 3) -> UsageSeries:
     return series_of(drawn(shapes_of(name), tasks, run_s, np.full(count, 10**6), seed), run_s)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_fit_finds_again_the_shapes_that_drew_the_curves(name: str) -> None:
     found, shapes = fit(made(name)), shapes_of(name)

@@ -131,6 +131,7 @@ def test_applications_and_load_reach_the_generator() -> None:
     assert len(set(workload_of(task).jobs.app_names)) > 1
 
 
+@pytest.mark.long
 def test_gains_that_follow_the_thesis_are_found_and_others_differ() -> None:
     verdicts = {claim.sentence: finding.verdict for name in NAMES for claim, finding in judged(pretended(name, 6))}
     agree = [sentence for sentence, verdict in verdicts.items() if verdict is Verdict.AGREES]

@@ -86,6 +86,7 @@ def plain(result: Result, sizes: list[int], cores: int, time_s: float) -> float:
     return lost / 1000 / sum(count for _, count in kept)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["easy(gpus=fgd)", "easy(gpus=worst-fit)", "easy(gpus=random)"])
 def test_every_moment_is_the_formula(policy: str) -> None:
     random = np.random.default_rng(7)

@@ -287,6 +287,7 @@ def test_whatever_happens_every_job_runs_once_and_no_device_leaks(tmp_path: Path
     assert story.kills > 0 or seed % 7
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["easy", "conservative"])
 @pytest.mark.parametrize("seed", [*FEW, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MANY)])
 def test_whatever_slurm_forbids_meanwhile_every_job_runs_once_in_the_end(seed: int, policy: str) -> None:
@@ -334,6 +335,7 @@ def test_the_auditor_finds_a_driver_that_is_broken(
         whatever_happens()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["easy", "conservative", "slurm"])
 @pytest.mark.parametrize("seed", [*FEW, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MANY)])
 def test_whatever_happens_components_start_together(seed: int, policy: str) -> None:

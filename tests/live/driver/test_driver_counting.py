@@ -58,6 +58,7 @@ def world_of(policy: str, qos: str, **more: int) -> tuple[Strict, Counting]:
     return world, world.slurm
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["easy", "fcfs", "conservative", "slurm"])
 @pytest.mark.parametrize("qos", ["normal", "tight", "wide"])
 def test_nothing_is_released_beyond_a_limit_and_who_has_room_passes(policy: str, qos: str) -> None:

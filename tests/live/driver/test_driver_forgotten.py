@@ -208,6 +208,7 @@ def test_components_ask_for_what_they_asked_though_a_killed_controller_has_forgo
     assert replay(world.journal.records()).differences == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["easy", "conservative", "flow"])
 @pytest.mark.parametrize("seed", range(4))
 def test_however_often_a_controller_forgets_each_job_runs_where_its_user_wants_it(seed: int, policy: str) -> None:
@@ -278,6 +279,7 @@ def test_a_job_that_something_holds_whenever_it_is_released_is_released_ever_mor
     assert 4 <= sum(isinstance(order, Release) for order in world.slurm.told) <= 9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["easy", "conservative"])
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_a_killed_controller_forgets_no_job_stays_held(seed: int, policy: str) -> None:

@@ -187,6 +187,7 @@ def test_jobs_of_others_and_components_with_several_limits_are_left_to_slurm() -
     world.check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", [*POLICIES, "easy(order=multifactor)"])
 @pytest.mark.parametrize("seed", range(6))
 def test_whatever_happens_meanwhile_nobody_gets_more_than_the_most_and_a_replay_gives_the_same(

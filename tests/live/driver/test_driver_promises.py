@@ -26,6 +26,7 @@ def promises(world: World) -> dict[str, Any]:
     return {entry.key: promise for entry in world.driver.table if (promise := entry.known.promise) is not None}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_restart_leaves_every_promise_and_start_as_it_was(policy: str) -> None:
     steady, restarted = waiting(policy), waiting(policy)

@@ -110,6 +110,7 @@ class Services(Shards):
     made = SharingServices
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [Shards, Services])
 @pytest.mark.parametrize("policy", ["easy", "conservative", "slurm(interval=1 s)", "fcfs"])
 @pytest.mark.parametrize("seed", range(3))

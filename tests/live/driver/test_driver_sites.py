@@ -53,6 +53,7 @@ class Sites(Strict):
         assert replay(self.journal.records()).differences == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_jobs_say_of_their_nodes_slurm_refuses_none_and_all_run(policy: str, seed: int) -> None:
@@ -164,6 +165,7 @@ def test_a_reservation_keeps_its_nodes_for_its_own_jobs_alone_from_its_begin_to_
         assert start not in reserved_us or not {"n1", "n2"} & set(nodes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy != "fcfs"])  # behind its head nobody starts
 @pytest.mark.parametrize("again", [False, True])
 def test_a_reservation_keeps_licences_and_jobs_of_one_that_is_flexible_run_before_it(policy: str, again: bool) -> None:
@@ -195,6 +197,7 @@ def test_a_reservation_keeps_licences_and_jobs_of_one_that_is_flexible_run_befor
     assert all(later - start >= 9_000_000 for start, later in pairwise(inside))  # two of the five, one at a time
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["easy", "conservative", "flow"])
 def test_who_runs_when_licences_are_reserved_or_no_more_keeps_holding_them(policy: str) -> None:
     world = Sites(policy)
@@ -229,6 +232,7 @@ def test_a_reservation_that_is_not_there_or_not_for_its_user_is_the_reason_of_a_
     assert not world.slurm.asked
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["easy", "conservative"])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_job_of_several_reservations_runs_in_one_of_them_and_waits_for_none_beside_one_with_room(
@@ -379,6 +383,7 @@ def test_a_new_driver_goes_on_where_partitions_and_wishes_are_many(policy: str) 
     world.check()
 
 
+@pytest.mark.long
 def test_a_user_whose_jobs_all_ask_for_other_nodes_waits_for_himself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unrack.live.driver.driver.MOST_WAYS", 40)
     world = Sites()

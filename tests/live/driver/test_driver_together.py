@@ -189,6 +189,7 @@ def test_who_lets_one_component_go_lets_none_start_elsewhere() -> None:
     assert {part.state for part in world.slurm.together(first)} == {"COMPLETED"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["easy", "conservative", "slurm", "fcfs"])
 @pytest.mark.parametrize("seed", range(4))
 def test_components_beside_arrays_with_limits_requeues_and_kills_are_never_stuck(policy: str, seed: int) -> None:

@@ -159,6 +159,7 @@ def test_attach_killed_at_every_step_is_told_finished_or_undone(kind: str, tmp_p
     assert 5 < at < 99
 
 
+@pytest.mark.long
 @LASTING_KINDS
 @pytest.mark.parametrize("then", ["attach", "detach"])
 def test_detach_killed_at_every_step_is_finished_or_made_good(kind: str, tmp_path: Path, then: str) -> None:

@@ -49,6 +49,7 @@ def test_where_nobody_meddles_the_simulation_is_what_happened_to_the_microsecond
     assert (found.jobs, found.differing, found.elsewhere, found.shift_s) == (25, 0, 0, 0.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(OF_KIND))
 def test_what_others_did_is_the_cause_once_the_simulation_is_told_of_it(tmp_path: Path, kind: str) -> None:
     causes: dict[str, int] = {}

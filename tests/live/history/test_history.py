@@ -73,6 +73,7 @@ def test_a_simulation_with_the_times_that_were_starts_the_jobs_in_the_same_order
     assert found.different == [], found.different[:3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
 def test_a_site_is_simulated_with_what_its_jobs_said_of_their_nodes(tmp_path: Path, policy: str, seed: int) -> None:

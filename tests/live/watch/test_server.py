@@ -133,6 +133,7 @@ def test_clients_that_say_nothing_do_not_keep_others_waiting_or_threads_growing(
         client.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "begun", [b"", b"G", b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\nx: "], ids=["", "G", "head"]
 )

@@ -69,6 +69,7 @@ def check_repacking(supply: Supply, asks: Asked, now: Allocation, found: Repacki
     assert (found.status == "optimal") == (found.bound == found.objective)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("resplit", [False, True])
 @pytest.mark.parametrize("plain", [True, False])
 def test_every_prefix_of_a_plan_fits_and_its_limits_are_kept(plain: bool, resplit: bool) -> None:

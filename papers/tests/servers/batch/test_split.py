@@ -40,6 +40,7 @@ def direct(row: tuple[np.ndarray, ...]) -> tuple[int, np.ndarray]:
     return cheapest(memory, floor, ceiling, free, weight, price, width, into), into
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_the_direct_method_has_the_price_of_constraint_programming_on_10_000_servers(part: int) -> None:
     infeasible = 0
