@@ -41,7 +41,7 @@ help:
 	@echo "make demo      install what it needs, run examples/demo.toml, say where the report is"
 	@echo "make test      install all, then make check"
 	@echo "make check     ruff, spelling and prose, mypy --strict, tests: of many parameters and drawn examples of a test a fifth, none that takes long"
-	@echo "make other-tests  the parameters that make test leaves out, of many seeds every other one, and half of the examples"
+	@echo "make other-tests  the parameters that make test leaves out, of many seeds every other one, and a third of the examples"
 	@echo "make slow-tests  everything in full (hours): all seeds and examples, whole scenarios against plain twins, all laws over all mixes, stories of faults"
 	@echo "make worker-tests  one suite over processes, Dask and Ray, which it installs"
 	@echo "make live      the tests against a real Slurm on this machine, as root; ONLY=live_quick: the two minutes that CI runs"

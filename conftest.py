@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """``--tries``."""
     tried = (
         "some: of many parameters and drawn examples of a test a fifth or a tenth, no long test; "
-        "rest: the others, but of many that differ by their seed alone every other, and half of the examples; all"
+        "rest: the others, but of many that differ by their seed alone every other, and a third of the examples; all"
     )
     parser.addoption("--tries", choices=("some", "rest", "all"), default="some", help=tried)
 

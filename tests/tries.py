@@ -22,7 +22,7 @@ Of more than ``FEW`` that differ by ``seed`` alone ``--tries rest`` runs every o
 FEW_EXAMPLES = 5
 EXAMPLES = 100
 """How many a test draws that does not say so."""
-PARTS = {"some": 5, "rest": 2, "all": 1}
+PARTS = {"some": 5, "rest": 3, "all": 1}
 """Of so many examples of a test one is drawn."""
 
 T = TypeVar("T")

@@ -101,6 +101,10 @@ REFUSALS: dict[str, tuple[Callable[[ClusterState], None], str]] = {
         lambda s: s.start(Lease(2, rows([0, 1, 3, 3, 0]), loans_of([Loan(0, 2, 5)])), 9, 0),
         "job 2",
     ),
+    "borrowing enough in all, and too little on one node": (
+        lambda s: s.start(Lease(2, rows([0, 1, 2, 2, 0], [2, 1, 1, 1, 3]), loans_of([Loan(0, 2, 3)])), 9, 0),
+        "job 2",
+    ),
     "holding devices": (
         lambda s: s.start(Lease(4, rows([0, 1, 2, 2, 0]), NO_LOANS, (Share(0, (1,), (1,)),)), 9, 0),
         "job 4",
@@ -131,6 +135,17 @@ def test_a_refusal_names_the_culprit_and_leaves_the_state_as_it_was(what: str) -
     with pytest.raises(RefusedError, match=culprit):
         act(state)
     assert snapshot(state) == before
+
+
+def test_memory_is_borrowed_in_the_own_group_alone() -> None:
+    cluster = Cluster.from_dict({"nodes": [{"count": 4, "cores": 4, "memory": 8}], "lending": 2})
+    state = ClusterState(cluster, table([J(0, 9, 1, mb=12)]).asks)
+    state.submit(0)
+    of_others, own = (Lease(0, rows([0, 1, 1, 1, 8]), loans_of([Loan(0, lender, 4)])) for lender in (2, 1))
+    with pytest.raises(RefusedError, match="another lending group"):
+        state.start(of_others, 9, 0)
+    state.start(own, 9, 0)
+    assert state.free[1].tolist() == [0, 4, 8, 8]
 
 
 def test_the_booked_end_of_a_job_survives_a_resize_and_its_loans_do_not_survive_its_end() -> None:
