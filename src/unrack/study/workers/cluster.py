@@ -118,8 +118,8 @@ class OnCluster:
         """What each worker is called, and the stamp that it gives in a process of its own; ``None``: it has none."""
         raise NotImplementedError
 
-    def _members(self) -> Iterable[tuple[int, int]]:
-        """Cores of each machine or worker that is there, and bytes that each core may use; 0: that is not known."""
+    def _members(self) -> list[tuple[int, int]]:
+        """Cores of each machine or worker that has any, and bytes that each core may use; 0: that is not known."""
         raise NotImplementedError
 
     def _put(self, content: bytes) -> Any:
@@ -139,7 +139,7 @@ class OnCluster:
         raise NotImplementedError
 
     def _look(self) -> None:
-        members = [(cores, share) for cores, share in self._members() if cores]
+        members = self._members()
         shares = [share for _, share in members]
         self.count = max(1, sum(cores for cores, _ in members))
         self.memory_mb = min(shares) // 2**20 if shares and all(shares) else None
@@ -151,8 +151,8 @@ class OnCluster:
 
     def _hear(self, number: int, *news: int) -> None:
         """Pass on what a worker told of a task."""
-        if number in self._open:
-            self._open[number][0](*news)
+        if (found := self._open.get(number)) is not None:
+            found[0](*news)
 
     def _settle(self, number: int, future: Future[tuple[Answer, ...]], there: Future[bytes]) -> None:
         """A task has ended, unless it was given up."""
@@ -161,9 +161,9 @@ class OnCluster:
         try:
             future.set_result(pickle.loads(there.result()))
         except Exception as error:
-            lost = self._is_lost(error)
+            gone = self._is_lost(error)
             future.set_exception(
-                GoneError(f"{self.name}: a worker is gone") if lost else RunError(f"{self.name}: {error}")
+                GoneError(f"{self.name}: a worker is gone") if gone else RunError(f"{self.name}: {in_words(error)}")
             )
 
 

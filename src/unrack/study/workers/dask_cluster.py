@@ -9,7 +9,6 @@ import signal
 import tempfile
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import CancelledError as LostError
 from concurrent.futures import Future
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
@@ -75,7 +74,7 @@ class DaskWorkers(OnCluster):
         return task, asyncio.run_coroutine_threadsafe(answers, self._client.loop.asyncio_loop)
 
     def _is_lost(self, error: BaseException) -> bool:
-        return isinstance(error, self._library.KilledWorker | LostError)
+        return isinstance(error, self._library.KilledWorker | self._library.CancelledError)
 
     def _drop(self, tasks: list[Any]) -> None:
         """One that is worked on ends when it next tells how far it is."""

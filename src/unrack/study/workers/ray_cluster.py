@@ -57,10 +57,9 @@ class RayWorkers(OnCluster):
     def _nodes(self) -> list[dict[str, Any]]:
         return [node for node in self._library.nodes() if node["Alive"]]
 
-    def _members(self) -> Iterator[tuple[int, int]]:
-        for node in self._nodes():
-            cores = int(node["Resources"].get("CPU", 0))
-            yield cores, int(node["Resources"].get("memory", 0) / max(cores, 1))
+    def _members(self) -> list[tuple[int, int]]:
+        there = [node["Resources"] for node in self._nodes() if node["Resources"].get("CPU")]
+        return [(int(has["CPU"]), int(has.get("memory", 0) / has["CPU"])) for has in there]
 
     def _look(self) -> None:
         """Also pass on what workers told."""
@@ -77,8 +76,9 @@ class RayWorkers(OnCluster):
         return task, task.future()
 
     def _is_lost(self, error: BaseException) -> bool:
-        """Of another error the worker or node is gone, or was ended for its memory."""
-        return not isinstance(error, self._library.exceptions.RayTaskError)
+        """True for all that Ray says but what the task itself raised: also a worker that was ended for its memory."""
+        said = self._library.exceptions
+        return isinstance(error, said.RayError) and not isinstance(error, said.RayTaskError)
 
     def _drop(self, tasks: list[Any]) -> None:
         """End the processes that work on them; Ray starts others."""
