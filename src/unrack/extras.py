@@ -17,6 +17,7 @@ from typing import Any
 OF_LIBRARY = {
     "ortools": "solvers", "vl_convert": "figures", "altair": "figures", "pandas": "pandas",
     "prometheus_client": "live", "aiohttp": "kubernetes", "msgspec": "kubernetes", "yaml": "kubernetes",
+    "distributed": "dask", "ray": "ray",
 }  # fmt: skip
 """Library → the extra that installs it: ``pip install 'unrack[solvers]'``."""
 

@@ -136,6 +136,17 @@ def test_an_item_that_kills_every_worker_fails_alone(workers: Workers, tmp_path:
     assert [found[number].value for number in (0, 1, 3, 4, 5)] == [0, 1, 3, 4, 5]
 
 
+@pytest.mark.slow
+def test_every_item_is_answered_though_all_workers_are_killed_again_and_again(workers: Workers, tmp_path: Path) -> None:
+    """A worker dies while it is being replaced, and the answer of another is lost on its way."""
+    killers = {number: number % 3 for number in range(12)}
+    found = dict(answers(workers, partial(tasks.killing, tmp_path, killers), range(12), most=1))
+    assert sorted(found) == list(range(12))
+    assert all(answer.value == number or isinstance(answer.error, LostError) for number, answer in found.items())
+    assert found[0].value == 0
+    assert list(spread(abs, [-1, -2], workers)) == [1, 2]
+
+
 def test_work_that_is_given_up_leaves_workers_that_go_on(workers: Workers, tmp_path: Path) -> None:
     found = answers(workers, partial(tasks.touched, tmp_path), range(100_000))
     for _ in range(3):

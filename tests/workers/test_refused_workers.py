@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -185,4 +186,14 @@ def test_a_schedulers_file_without_an_address_is_said(content: str | None, tmp_p
     if content is not None:
         path.write_text(content)
     with pytest.raises(InputError, match="--on dask"), open_workers(parse_on(f"dask {path}"), 2):
+        pass
+
+
+@pytest.mark.parametrize(("kind", "library"), [("dask", "distributed"), ("ray", "ray")])
+def test_a_library_that_is_not_installed_is_said_with_its_extra(
+    kind: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    wanted = re.escape(f"--on {kind}: got no {library} installed, wanted pip install 'unrack[{kind}]'")
+    with pytest.raises(InputError, match=wanted), open_workers(parse_on(kind), 2):
         pass

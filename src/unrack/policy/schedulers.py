@@ -166,26 +166,21 @@ def on_whole_nodes(label: str, scheduler: str = "slurm", depth: int | None = Non
     return ListScheduler(nodes="whole", label=label, backfill=backfill, depth=depth or UNLIMITED, **values)
 
 
-def lending(rule: str) -> Made:
+def lending(
+    rule: str, label: str, lenders_compute: bool | None = None, threshold: float | None = None, **values: Any
+) -> Any:
     """The scheduler of lent memory by a rule, which makes a threshold of whether lenders may compute.
 
-    Raises
-    ------
-    PolicyError
-        When called: lenders may not compute, and the threshold says that they may.
+    A PolicyError if lenders may not compute, and the threshold says that they may.
     """
-
-    def make(label: str, lenders_compute: bool | None = None, threshold: float | None = None, **values: Any) -> Any:
-        if lenders_compute is False and threshold is not None and threshold < 1:
-            where = f"policy {rule}, threshold"
-            raise PolicyError(where, f"{threshold:g} beside lenders_compute=no", "1, or lenders_compute=yes")
-        if lenders_compute is not None and threshold is None:
-            threshold = 0.0 if lenders_compute else 1.0
-        own = {key: values.pop(key) for key in ("group", "near") if key in values}
-        memory = LentMemory(rule, values.get("place", "first-fit"), threshold, **own)
-        return on_whole_nodes(label, memory=memory, **values)
-
-    return make
+    if lenders_compute is False and threshold is not None and threshold < 1:
+        where = f"policy {rule}, threshold"
+        raise PolicyError(where, f"{threshold:g} beside lenders_compute=no", "1, or lenders_compute=yes")
+    if lenders_compute is not None and threshold is None:
+        threshold = 0.0 if lenders_compute else 1.0
+    own = {key: values.pop(key) for key in ("group", "near") if key in values}
+    memory = LentMemory(rule, values.get("place", "first-fit"), threshold, **own)
+    return on_whole_nodes(label, memory=memory, **values)
 
 
 def servers(

@@ -225,7 +225,7 @@ _OWN: dict[str, PolicyEntry] = {
         {},
     ),
     **{
-        name: PolicyEntry(f"memory: {words}", lending(name), {**SCHEDULING, **LENDING}, {})
+        name: PolicyEntry(f"memory: {words}", partial(lending, name), {**SCHEDULING, **LENDING}, {})
         for name, words in {
             "strawman": "cores on any idle nodes, then memory from any",
             "naive": "cores on any idle nodes, memory packed on them, the rest from any",

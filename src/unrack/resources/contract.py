@@ -115,6 +115,11 @@ class Gangs(NamedTuple):
     asked: Mapping[str, Ints] = MappingProxyType({})
     remote: Ints | None = None
 
+    @property
+    def mb_on_nodes(self) -> Ints:
+        """int64[jobs]: MB of a task that have to be on its node."""
+        return self.memory_mb * (not self.elsewhere)
+
     def some(self, which: Bools) -> Gangs:
         """Some of the jobs."""
         asked = {quantity: amounts[which] for quantity, amounts in self.asked.items()}
@@ -295,7 +300,7 @@ def no_room(asked: Ints, gangs: Gangs, room: Callable[[int, int, int], int]) -> 
     """
     some, found = asked > 0, np.zeros(len(asked), np.bool_)
     if some.any():
-        shapes = np.stack([asked, gangs.cores, gangs.memory_mb * (not gangs.elsewhere)])[:, some]
+        shapes = np.stack([asked, gangs.cores, gangs.mb_on_nodes])[:, some]
         kinds, of = np.unique(shapes, axis=1, return_inverse=True)
         most = np.array([room(*kind) for kind in kinds.T.tolist()], np.int64)
         found[some] = gangs.tasks[some] > most[of.ravel()]

@@ -251,8 +251,7 @@ class Counters(Usual):
             return Reason(Code.TOO_BIG, what, asked * tasks if file.by_task else asked, most)
         if asked > most:
             return Reason(Code.TOO_BIG, f"{what} in one {file.per}", asked, most)
-        mb = 0 if gangs.elsewhere else int(gangs.memory_mb[0])
-        room = self._room(counter, asked, int(gangs.cores[0]), mb)
+        room = self._room(counter, asked, int(gangs.cores[0]), int(gangs.mb_on_nodes[0]))
         return Reason(Code.TOO_BIG, f"places for tasks with {asked} {what} in their {file.per}s", tasks, room)
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:

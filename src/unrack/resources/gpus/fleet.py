@@ -186,7 +186,7 @@ class Fleet(Usual):
             return _gpus_in_all(gangs) > sizes
         if quantity not in DECIDE:
             return found
-        shapes = np.stack([*(gangs.asked.get(name, found) for name in QUANTITIES), gangs.cores, _mb(gangs)])
+        shapes = np.stack([*(gangs.asked.get(name, found) for name in QUANTITIES), gangs.cores, gangs.mb_on_nodes])
         shapes[[MIN_UTILITY, GRAPH, WEIGHT]] = 0  # these say nothing of whether there is room
         kinds, of = np.unique(shapes.astype(np.int64), axis=1, return_inverse=True)
         for i, kind in enumerate(kinds.T):
@@ -210,7 +210,7 @@ class Fleet(Usual):
             if asked > most:
                 return Reason(Code.TOO_BIG, f"{what} in one machine", asked, most)
         own = np.array([int(gangs.asked[name][0]) if name in gangs.asked else 0 for name in QUANTITIES], np.int64)
-        ask = ask_of(own, tasks, int(gangs.cores[0]), int(_mb(gangs)[0]))
+        ask = ask_of(own, tasks, int(gangs.cores[0]), int(gangs.mb_on_nodes[0]))
         return Reason(Code.TOO_BIG, f"places for tasks with {_said(ask)}", tasks, self._room(ask))
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
@@ -254,10 +254,6 @@ def _gpus_in_all(gangs: Gangs) -> Ints:
     """int64[jobs]: GPUs of all tasks; at least one a task, as a graph is nothing to ask for without."""
     each = gangs.asked.get(QUANTITIES[COUNT])
     return gangs.tasks if each is None else gangs.tasks * np.maximum(each, 1)
-
-
-def _mb(gangs: Gangs) -> Ints:
-    return gangs.memory_mb * (not gangs.elsewhere)
 
 
 def _said(ask: Ask) -> str:

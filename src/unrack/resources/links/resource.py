@@ -198,7 +198,7 @@ class Links(Usual):
             return Reason(Code.TOO_BIG, f"{what} on one link, of {remote} devices of other nodes", asked * remote, most)
         if asked > most:
             return Reason(Code.TOO_BIG, f"{what} on one link", asked, most)
-        room = self._room(asked, int(gangs.cores[0]), 0 if gangs.elsewhere else int(gangs.memory_mb[0]))
+        room = self._room(asked, int(gangs.cores[0]), int(gangs.mb_on_nodes[0]))
         return Reason(Code.TOO_BIG, f"places for tasks with {asked} {what}", int(gangs.tasks[0]), room)
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:

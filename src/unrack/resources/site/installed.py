@@ -348,7 +348,7 @@ class Site(Usual):
         where, tasks = self.wheres[number - 1] if number else Where(), int(gangs.tasks[0])
         if where.why:
             return Reason(Code.TOO_BIG, where.why)
-        fit = self._fit(number, int(gangs.cores[0]), 0 if gangs.elsewhere else int(gangs.memory_mb[0]))
+        fit = self._fit(number, int(gangs.cores[0]), int(gangs.mb_on_nodes[0]))
         if short := short_of_nodes(ways, row, self.places, fit, tasks):
             return Reason(Code.TOO_BIG, *short)
         room = max((room_in(way, fit) for way in ways), default=0)

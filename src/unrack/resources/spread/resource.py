@@ -136,8 +136,8 @@ class Limits(Usual):
         if asked > self.groups:
             return Reason(Code.TOO_BIG, f"spread.{QUANTITIES[quantity]}", asked, self.groups)
         most, tasks = int(gangs.asked[QUANTITIES[MOST]][0]), int(gangs.tasks[0])
-        mb = 0 if gangs.elsewhere else int(gangs.memory_mb[0])
-        return Reason(Code.TOO_BIG, _places_of(asked, most), tasks, self._room(most, int(gangs.cores[0]), mb))
+        room = self._room(most, int(gangs.cores[0]), int(gangs.mb_on_nodes[0]))
+        return Reason(Code.TOO_BIG, _places_of(asked, most), tasks, room)
 
     def lacks(self, asked: Ints, free: Ints, tasks: int) -> Reason | None:
         """The places that the limit leaves now, where they are too few."""

@@ -4,37 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import pickle
 import platform
-import re
 import socket
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import suppress
-from functools import cache
+from contextlib import ExitStack, suppress
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from unrack.errors import InputError, RunError
+from unrack.extras import needed_for
+from unrack.plugins.code import in_words
 from unrack.study.workers.here import answered, refused
 from unrack.study.workers.shared import Answer, GoneError, Packed, Packer, Task, Tell
 
-ADDRESS = re.compile(r"(?:[a-z]+://)?(?:\[(?P<v6>[0-9a-fA-F:]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>\d{1,5})")
-CONNECT_S = 10.0
 PATIENCE_S = 60.0
 """How long a cluster may be without any core."""
-LOOK_EVERY_S = 2.0
+LOOK_EVERY_S = 0.5
+Sent = tuple[str, str, int, Packed]
+"""What messages call the cluster, the stamp that a worker must have, the number of a task, and the task."""
 
 
 class OnCluster:
     """Tasks on a cluster: one that runs already at an address, or one of ``count`` processes, started on this machine.
 
-    Particular to it are ``_connect``, ``_stamps``, ``_members``, ``_share``, ``_hand``, ``_drop`` and ``_leave``. An
-    InputError says that its library is not installed, nothing answers at the address, or a worker has another version.
+    Particular to it are what raises NotImplementedError here. An InputError says that its library is not installed,
+    nothing answers at the address, or a worker has another version.
 
     Attributes
     ----------
@@ -49,35 +50,38 @@ class OnCluster:
     remote = True
     kind: str
     library: str
+    wanted: str
+    """What an address should have been."""
     ahead = 1
-    """Tasks a core that are open at once."""
+    """Tasks a core that are open at once: with more, the next is there when one ends."""
 
     def __init__(self, address: str, count: int) -> None:
-        try:
+        with needed_for(f"--on {self.kind}"):
             self._library: Any = import_module(self.library)
-        except ImportError:
-            want = f"pip install 'unrack[{self.kind}]'"
-            raise InputError(f"--on {self.kind}", f"no package '{self.library}'", want) from None
-        self.name = f"{self.kind} {address}" if address else self.kind
+        self.name = f"{self.kind} {address}".strip()
         self.count, self.sent = 1, 0
         self.memory_mb: int | None = None
         self._packer = Packer()
         self._inputs: dict[str, Any] = {}
-        self._open: dict[int, tuple[Future[tuple[Answer, ...]], Tell]] = {}
-        self._tasks: dict[int, Any] = {}
+        self._open: dict[int, tuple[Tell, Any]] = {}
         self._numbers = itertools.count()
-        self._looked, self._seen = 0.0, time.monotonic()
+        self._seen = time.monotonic()
+        self._stack = ExitStack()
+        """What ends with us."""
         try:
             self._connect(address, count)
             for where, found in self._stamps():
                 check_stamp(f"--on {self.name}, {where}", found, stamp())
             self._look()
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError | ValueError | TypeError | LookupError | RuntimeError | ImportError):
+                wanted = self.wanted if address else f"{count} workers that can be started here"
+                raise InputError(f"--on {self.name}", in_words(error).splitlines()[0], wanted) from None
             raise
 
     def capacity(self) -> int:
-        """As many as there are cores, or more, so that the next is there when one ends."""
+        """As many as there are cores, or more."""
         if time.monotonic() - self._looked > LOOK_EVERY_S:
             self._look()
         return self.ahead * self.count
@@ -86,25 +90,24 @@ class OnCluster:
         """Hand over a task, after inputs that the cluster does not have yet."""
         packed, contents = self._packer.pack(task), self._packer.contents
         self._inputs = {key: shared for key, shared in self._inputs.items() if key in contents}
-        if new := {key: contents[key] for key in packed.keys if key not in self._inputs}:
-            self.sent += len(new)
-            self._inputs.update(self._share(new))
+        for key in packed.keys:
+            if key not in self._inputs:
+                self._inputs[key] = self._put(contents[key])
+                self.sent += 1
         number, future = next(self._numbers), Future[tuple[Answer, ...]]()
-        self._open[number] = future, tell
-        self._hand(number, packed, {key: self._inputs[key] for key in packed.keys})
+        kept, there = self._hand((self.name, stamp(), number, packed), {key: self._inputs[key] for key in packed.keys})
+        self._open[number] = tell, kept
+        there.add_done_callback(partial(self._settle, number, future))
         return future
 
     def cancel(self) -> None:
         """Give up our tasks."""
-        self._open.clear()
-        tasks = list(self._tasks.values())
-        self._tasks.clear()
-        if tasks:
-            self._drop(tasks)
+        given_up, self._open = self._open, {}
+        self._drop([task for _, task in given_up.values()])
 
     def close(self) -> None:
         """Cancel our tasks and leave; end the cluster if it was started here."""
-        for end in (self.cancel, self._inputs.clear, self._leave):
+        for end in (self.cancel, self._inputs.clear, self._stack.close):
             with suppress(Exception):  # the cluster may be gone
                 end()
 
@@ -115,27 +118,28 @@ class OnCluster:
         """What each worker is called, and the stamp that it gives in a process of its own; ``None``: it has none."""
         raise NotImplementedError
 
+    def _members(self) -> list[tuple[int, int]]:
+        """Cores of each machine or worker that has any, and bytes that each core may use; 0: that is not known."""
+        raise NotImplementedError
+
+    def _put(self, content: bytes) -> Any:
+        """Make an input known to the cluster; the answer stands for it."""
+        raise NotImplementedError
+
+    def _hand(self, sent: Sent, inputs: dict[str, Any]) -> tuple[Any, Future[bytes]]:
+        """Hand over a task: what :meth:`_drop` takes, and the future of what :func:`answered_there` answers."""
+        raise NotImplementedError
+
+    def _is_lost(self, error: BaseException) -> bool:
+        """True if a task ended by this because its worker is gone."""
+        raise NotImplementedError
+
     def _drop(self, tasks: list[Any]) -> None:
-        """Have no worker work on these, what :meth:`_hand` kept in ``_tasks``, any more."""
-        raise NotImplementedError
-
-    def _leave(self) -> None:
-        raise NotImplementedError
-
-    def _members(self) -> Iterable[tuple[int, int]]:
-        """Cores of each machine or worker that is there, and bytes that each core may use; 0: that is not known."""
-        raise NotImplementedError
-
-    def _share(self, contents: dict[str, bytes]) -> dict[str, Any]:
-        """Make inputs known to the cluster: key to what stands for each."""
-        raise NotImplementedError
-
-    def _hand(self, number: int, packed: Packed, inputs: dict[str, Any]) -> None:
-        """Hand over a task, which is to be settled by number."""
+        """Have no worker work on these any more."""
         raise NotImplementedError
 
     def _look(self) -> None:
-        members = [(cores, share) for cores, share in self._members() if cores]
+        members = self._members()
         shares = [share for _, share in members]
         self.count = max(1, sum(cores for cores, _ in members))
         self.memory_mb = min(shares) // 2**20 if shares and all(shares) else None
@@ -147,39 +151,26 @@ class OnCluster:
 
     def _hear(self, number: int, *news: int) -> None:
         """Pass on what a worker told of a task."""
-        if number in self._open:
-            self._open[number][1](*news)
+        if (found := self._open.get(number)) is not None:
+            found[0](*news)
 
-    def _settle(self, number: int, answers: bytes | None, error: BaseException | None = None) -> None:
-        """A task has ended; without answers and without an error its worker is gone."""
-        if number not in self._open:
+    def _settle(self, number: int, future: Future[tuple[Answer, ...]], there: Future[bytes]) -> None:
+        """A task has ended, unless it was given up."""
+        if self._open.pop(number, None) is None:
             return
-        future, _ = self._open.pop(number)
-        if answers is not None:
-            future.set_result(pickle.loads(answers))
-        else:
-            gone = GoneError(f"{self.name}: a worker is gone")
-            future.set_exception(gone if error is None else RunError(f"{self.name}: {error}"))
+        try:
+            future.set_result(pickle.loads(there.result()))
+        except Exception as error:
+            gone = self._is_lost(error)
+            future.set_exception(
+                GoneError(f"{self.name}: a worker is gone") if gone else RunError(f"{self.name}: {in_words(error)}")
+            )
 
 
-def reached(where: str, address: str, wanted: str) -> None:
-    """Make sure that a process listens at ``HOST:PORT``, perhaps after ``tcp://`` or the like; else an InputError."""
-    found = ADDRESS.fullmatch(address)
-    if found is None or int(found["port"]) > 65535:
-        raise InputError(where, repr(address), wanted)
-    try:
-        socket.create_connection((found["v6"] or found["host"], int(found["port"])), CONNECT_S).close()
-    except OSError as error:
-        raise InputError(where, f"{address}, where nothing answers ({error.strerror or error})", wanted) from None
-
-
-def of_scheduler_file(where: str, path: str) -> str:
-    """The address in a file that ``dask scheduler --scheduler-file`` wrote; an InputError if there is none."""
-    try:
-        return str(json.loads(Path(path).read_text("utf-8"))["address"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        got = f"{path}, which has no address ({getattr(error, 'strerror', None) or type(error).__name__})"
-        raise InputError(where, got, "what 'dask scheduler --scheduler-file' wrote") from None
+def reached(address: str) -> None:
+    """Raise an OSError or a ValueError unless a process listens at ``HOST:PORT``, perhaps after ``tcp://``."""
+    found = urlsplit(address if "//" in address else f"//{address}")
+    socket.create_connection((found.hostname, found.port), 10.0).close()
 
 
 @cache
@@ -194,21 +185,17 @@ def stamp() -> str:
     return f"unrack {version('unrack')} (code {code}) with {libraries}"
 
 
-def stamp_there() -> str:
-    """That of the worker that calls this."""
-    return stamp()
-
-
 def check_stamp(where: str, found: str | None, wanted: str) -> None:
     """Refuse, by an InputError, a worker that would not give the same bytes; ``None``: this package is not there."""
     if found != wanted:
         raise InputError(where, found or "no unrack", f"{wanted}, as here: install the same on every worker")
 
 
-def answered_there(where: str, packed: Packed, wanted: str, fetch: Callable[[str], bytes], tell: Tell) -> bytes:
-    """The answers of a worker of a cluster to a task, unless its stamp is another; ``where``: what messages call it."""
+def answered_there(sent: Sent, fetch: Callable[[str], bytes], put: Callable[[tuple[int, ...]], None]) -> bytes:
+    """The answers of a worker of a cluster to a task, unless its stamp is another; ``put`` takes its news."""
+    name, wanted, number, packed = sent
     try:
-        check_stamp(where, stamp(), wanted)
+        check_stamp(f"--on {name}, a worker on {platform.node()}", stamp(), wanted)
     except InputError as error:
         return refused(packed, error)
-    return answered(packed, fetch, tell)
+    return answered(packed, fetch, lambda *news: put((number, *news)))
