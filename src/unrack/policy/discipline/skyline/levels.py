@@ -145,21 +145,25 @@ def book_windows(now: int, owner: int, mine: bool, slots: Slots, steps: int, sig
 
 
 @melted
-def least_of(low: Ints, target: int, source: int, level: Ints, k: int, groups: Groups, first: int) -> int:
-    """Let one step of ``low`` be the less of another and of one of ``level``; of how many columns it is less.
-
-    Columns are those of groups, and of slots from ``first`` on.
-    """
+def less_of(level: Ints, k: int, other: Ints, i: int, groups: Groups, first: int) -> int:
+    """Of how many columns less is free in step ``k`` than in another: of groups, and of slots from ``first`` on."""
     count = 0
     for g in range(groups.first, groups.last):
-        count += level[k, CPU, g] < low[source, CPU, g]
+        count += level[k, CPU, g] < other[i, CPU, g]
+        count += level[k, MEM, g] < other[i, MEM, g]
+    for s in range(first, other.shape[2]):
+        count += level[k, CPU, s] < other[i, CPU, s]
+    return count
+
+
+@melted
+def least_of(low: Ints, target: int, source: int, level: Ints, k: int, groups: Groups, first: int) -> None:
+    """Let one step of ``low`` be the less of another and of one of ``level``, in the same columns."""
+    for g in range(groups.first, groups.last):
         low[target, CPU, g] = min(low[source, CPU, g], level[k, CPU, g])
-        count += level[k, MEM, g] < low[source, MEM, g]
         low[target, MEM, g] = min(low[source, MEM, g], level[k, MEM, g])
     for s in range(first, low.shape[2]):
-        count += level[k, CPU, s] < low[source, CPU, s]
         low[target, CPU, s] = min(low[source, CPU, s], level[k, CPU, s])
-    return count
 
 
 @melted
@@ -261,8 +265,11 @@ def earliest(
         if k > j:
             if times[own[k]] >= times[own[j]] + length:
                 break
-            less = least_of(low, 1 - here, here, level, at[own[k]], groups, slots.first)
-            if not less or fits_in(low, 1 - here, groups, slots, asked, claims, mb, may_lend):  # as it was, it fits
+            if not less_of(level, at[own[k]], low, here, groups, slots.first):  # as it was, it fits
+                k += 1
+                continue
+            least_of(low, 1 - here, here, level, at[own[k]], groups, slots.first)
+            if fits_in(low, 1 - here, groups, slots, asked, claims, mb, may_lend):
                 here, k = 1 - here, k + 1
                 continue
         row, k = at[own[k]], k + 1
@@ -272,10 +279,12 @@ def earliest(
         copy_of(low, here, level, row, groups, slots.first)
         j, until = k - 1, j
         while j > until + 1:  # the first from which it fits to here
-            less = least_of(low, 1 - here, here, level, at[own[j - 1]], groups, slots.first)
-            if less and not fits_in(low, 1 - here, groups, slots, asked, claims, mb, may_lend):
-                break
-            here, j = 1 - here, j - 1
+            if less_of(level, at[own[j - 1]], low, here, groups, slots.first):
+                least_of(low, 1 - here, here, level, at[own[j - 1]], groups, slots.first)
+                if not fits_in(low, 1 - here, groups, slots, asked, claims, mb, may_lend):
+                    break
+                here = 1 - here
+            j -= 1
     if here == 1:
         copy_of(low, 0, low, 1, groups, slots.first)
     return int(own[j]) if j < k and times[own[j]] < before else -1
