@@ -76,8 +76,10 @@ def take_over(source: DeviceColumns, from_play: Play, c: DeviceColumns, play: Pl
     devices = c.device.shape[1]
     for d in range(devices):
         for i in range(c.group[JOBS, d]):
-            for h in range(c.job_group.shape[0]):
-                c.job_group[h, c.sharer[i, d]], c.job_node[h, c.sharer[i, d]] = -1, -1
+            job, h = c.sharer[i, d], 0  # a job is seen on each of its groups, and has none after the first time
+            while h < c.job_group.shape[0] and c.job_group[h, job] >= 0:
+                c.job_group[h, job], c.job_node[h, job] = -1, -1
+                h += 1
     copy_row(source.device, c.device, GROUP)
     copy_row(source.device, c.device, NEXT)
     for row in range(c.group.shape[0]):
@@ -87,11 +89,14 @@ def take_over(source: DeviceColumns, from_play: Play, c: DeviceColumns, play: Pl
         copy_row(source.installed, c.installed, q)
     for d in range(devices):
         for i in range(c.group[JOBS, d]):
-            job = source.sharer[i, d]
+            job, h = source.sharer[i, d], 0
             c.sharer[i, d] = job
-            for h in range(source.job_group.shape[0]):
+            if c.job_group[0, job] >= 0:
+                continue
+            while h < source.job_group.shape[0] and source.job_group[h, job] >= 0:
                 c.job_group[h, job], c.job_node[h, job] = source.job_group[h, job], source.job_node[h, job]
                 c.job_speed[h, job] = source.job_speed[h, job]
+                h += 1
             for row in range(2):
                 c.progress[row, job], c.clock[row, job] = source.progress[row, job], source.clock[row, job]
     copy_row(source.pool, c.pool, FREE_COUNT)

@@ -180,11 +180,13 @@ def fits_in(
     level: Ints, k: int, groups: Groups, slots: Slots, asked: Gang, claims: RowSpan, mb: int, may_lend: Ints
 ) -> bool:  # fmt: skip
     """Whether one step has room for a job, as far as can be seen without a choice."""
+    if not claims_fit(level, k, slots, claims):
+        return False
     if mb > 0:
         room = lent_room(level, k, level, k, slots, groups.total, asked, mb, may_lend, groups.whole)
     else:
         room = room_in(level, k, groups, slots, asked)
-    return room >= asked.tasks and claims_fit(level, k, slots, claims)
+    return room >= asked.tasks
 
 
 @melted
@@ -258,29 +260,31 @@ def earliest(
         k += 1
     if k > j:
         least_behind(low, level, at, i, k, slots.first)
+    here = 0  # the step of `low` with the least from step j to before k
     while k < count and times[own[j]] < before:
         if k > j:
             if times[own[k]] >= times[own[j]] + length:
                 break
-            if not less_of(level, at[own[k]], low, 0, groups, slots.first):  # as it was, it fits
+            if not less_of(level, at[own[k]], low, here, groups, slots.first):  # as it was, it fits
                 k += 1
                 continue
-            least_of(low, 1, 0, level, at[own[k]], groups, slots.first)
-            if fits_in(low, 1, groups, slots, asked, claims, mb, may_lend):
-                copy_of(low, 0, low, 1, groups, slots.first)
-                k += 1
+            least_of(low, 1 - here, here, level, at[own[k]], groups, slots.first)
+            if fits_in(low, 1 - here, groups, slots, asked, claims, mb, may_lend):
+                here, k = 1 - here, k + 1
                 continue
         row, k = at[own[k]], k + 1
         if not fits_in(level, row, groups, slots, asked, claims, mb, may_lend):
             j = k
             continue
-        copy_of(low, 0, level, row, groups, slots.first)
+        copy_of(low, here, level, row, groups, slots.first)
         j, until = k - 1, j
         while j > until + 1:  # the first from which it fits to here
-            if less_of(level, at[own[j - 1]], low, 0, groups, slots.first):
-                least_of(low, 1, 0, level, at[own[j - 1]], groups, slots.first)
-                if not fits_in(low, 1, groups, slots, asked, claims, mb, may_lend):
+            if less_of(level, at[own[j - 1]], low, here, groups, slots.first):
+                least_of(low, 1 - here, here, level, at[own[j - 1]], groups, slots.first)
+                if not fits_in(low, 1 - here, groups, slots, asked, claims, mb, may_lend):
                     break
-                copy_of(low, 0, low, 1, groups, slots.first)
+                here = 1 - here
             j -= 1
+    if here == 1:
+        copy_of(low, 0, low, 1, groups, slots.first)
     return int(own[j]) if j < k and times[own[j]] < before else -1

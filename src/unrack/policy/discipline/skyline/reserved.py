@@ -291,9 +291,8 @@ class Reserved:
         """Whether the devices of all that ask for any can be chosen in a kernel, and that is worth it."""
         if self.asked <= FEW_ASKED or not (self.in_kernel and self.chosen) or self.modelled:
             return False
-        wants = self.columns.wants[jobs]
-        some = (wants == DEVICES) | (wants == LENT_DEVICES)
-        return bool(some.any()) and not (((wants == CHOICE) | (wants == ELSEWHERE)).any())
+        wants = set(self.columns.wants[jobs].tolist())
+        return not wants.isdisjoint((DEVICES, LENT_DEVICES)) and wants.isdisjoint((CHOICE, ELSEWHERE))
 
     def outgrown(self, view: View, scheduler: Any) -> bool:
         """Whether a job has come for which counting cores is never exact, or nodes where memory is lent from now on."""

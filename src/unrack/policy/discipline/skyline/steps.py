@@ -317,12 +317,15 @@ def fit_together(free: Ints, span: RowSpan) -> bool:
 @inlined
 def fits_at(sky: Any, steps: int, start: int, length: int, slots: Slots, span: RowSpan) -> bool:
     """Whether exactly this is free from ``start`` for ``length`` µs, where memory is lent all of it together."""
-    times, at, level, lends = sky.times, sky.at, sky.level, sky.may_lend.shape[0] > 0
+    times, at, level, rows = sky.times, sky.at, sky.level, span.rows
+    together = False  # whether a node may be in several rows
+    for r in range(span.first + 1, span.last if sky.may_lend.shape[0] > 0 else 0):
+        together = together or rows[r, FIRST] < rows[r - 1, FIRST] + rows[r - 1, NODES]
     for k in range(first_at_least(times, 0, steps, start + 1) - 1, steps):
         if times[k] >= start + length and times[k] > start:
             break
         if not rows_fit(level, at[k], span) or not claims_fit(level, at[k], slots, span):
             return False
-        if lends and not fit_together(level[at[k]], span):
+        if together and not fit_together(level[at[k]], span):
             return False
     return True
