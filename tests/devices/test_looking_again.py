@@ -90,6 +90,15 @@ def test_a_second_job_that_would_be_late_itself_by_then_waits_for_the_end(policy
     assert starts(log)[1][0] == second
 
 
+def test_a_job_that_is_late_on_the_only_node_for_it_does_not_wait_while_nothing_runs() -> None:
+    """Six drives would be fast enough, and are at a node with too few cores."""
+    drives = [
+        pool("nvme", n, 2000, 600, name=f"of {node}", compose=n, reach=[node]) for node, n in (("0", 6), ("1", 1))
+    ]
+    job = D(0, 1600, cores=4, app="smufin", nvme=(100, 10), due=1480)
+    assert starts(play(World(cluster([1, 25], *drives), [job], (SMUFIN,)), "lookahead").log) == [(0, 0)]
+
+
 @pytest.mark.parametrize("policy", AWARE)
 def test_a_job_that_is_late_in_any_case_closes_its_composition_except_to_lookahead(policy: str) -> None:
     log = play(one_drive(genome(0, 1400), genome(100, 6500)), policy).log

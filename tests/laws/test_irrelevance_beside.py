@@ -23,6 +23,7 @@ from test_irrelevance import (
 )
 
 from unrack.cluster.spec import Cluster
+from unrack.policy.discipline.skyline import reserved
 from unrack.workload.job import job_table
 
 
@@ -92,8 +93,9 @@ def beside(made: Callable[[World], World]) -> Callable[[World], World]:
 
 
 @pytest.mark.parametrize("worlds", [[*range(60), 137], pytest.param(range(60, 2000), marks=pytest.mark.slow)])
-def test_nor_under_a_rule_for_gpus(worlds: Sequence[int]) -> None:
+def test_nor_under_a_rule_for_gpus(worlds: Sequence[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """It says where jobs go whatever else they ask for, on the nodes that have that."""
+    monkeypatch.setattr(reserved, "FEW_ASKED", -1)
     unscarce = licence, link, apart, drives, drives_of_nodes, capped, far_reservation
     for seed in worlds:
         random, rule = np.random.default_rng([8, seed]), GPU_RULES[seed % len(GPU_RULES)]
