@@ -52,6 +52,8 @@ def everything(
         "claims claim_span"
     )
     claimed = state.claimed
+    running = map(state.lease, state.running[1, : state.running_count].tolist())
+    assert state.pool_used - state.pool_dead == sum(len(lease.rows) for lease in running)
     return {
         **{name: getattr(log, name).tolist() for name in arrays.split()},
         "end_us": log.end_us,

@@ -41,6 +41,13 @@ def test_backfill_of_any_job_delays_the_head_and_easy_does_not() -> None:
     assert run(FOUR, "easy", *jobs) == [0, 10, 20]
 
 
+def test_easy_looks_again_when_a_job_comes_after_others_have_passed_their_booked_ends() -> None:
+    # Booked to end at 10 and 12, both run to 100: until then the head takes at 10 all that is free. At 15 both may end
+    # at any moment, and leave two nodes beside the head's.
+    jobs = [J(0, 100, 2, request=10), J(0, 100, 2, request=12), J(1, 10, 4), J(2, 50, 2), J(15, 10, 6)]
+    assert run(Cluster.homogeneous(nodes=6, cores=1), "easy", *jobs)[:4] == [0, 0, 100, 15]
+
+
 def test_only_as_many_jobs_behind_the_head_as_the_depth_says_may_pass() -> None:
     jobs = [J(0, 10, 3), J(1, 10, 4), J(2, 10, 4), J(3, 5, 1)]
     assert run(FOUR, "easy", *jobs) == [0, 10, 20, 3]
