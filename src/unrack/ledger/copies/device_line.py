@@ -11,7 +11,8 @@ import numpy as np
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown, grown_rows
 from unrack.ledger.devices import playing as at
-from unrack.ledger.devices.columns import CHANGING, KIND, DeviceColumns
+from unrack.ledger.devices.columns import BY_JOB, CHANGING, KIND, DeviceColumns
+from unrack.ledger.devices.columns import HELD as HELD_BY_DEVICE
 from unrack.ledger.devices.line_kernel import (
     ASKED,
     DETACH_US,
@@ -109,12 +110,20 @@ class DeviceLine:
 
     def _as_now(self, now: int) -> None:
         """Let the columns of now be those of the ledger, which may not be written meanwhile."""
-        play, count = self._plays[BASE], len(self._runs)
-        play.running[:, :count] = np.array(self._runs, np.int64).reshape(-1, 3).T
+        source, own, play = self._source, self._own[BASE], self._plays[BASE]
+        before = play.running[1, : play.mark[at.RUNNING]]
+        own.job_group[:, before], own.job_node[:, before] = -1, -1
+        for name in (*HELD_BY_DEVICE, "counter"):
+            column = getattr(source, name)
+            getattr(own, name)[: len(column)] = column
+        count, runs = len(self._runs), np.array(self._runs, np.int64).reshape(-1, 3).T
+        for name in BY_JOB:
+            column = getattr(source, name)
+            getattr(own, name)[: len(column), runs[1]] = column[:, runs[1]]
+        play.running[:, :count] = runs
         play.leaving[:], play.done[:] = 0, -1
         play.leaving[list(self._like.detaching)] = list(self._like.detaching.values())
         play.mark[:] = now, count, 0 if self._held.mark[DETACH_US] or self._like.detaching else -1
-        take_over(self._source.kernel, play.kernel, self._own[BASE].kernel, play.kernel)
 
     def rest(self) -> None:
         """Say that it is of before, and begins anew when it is asked."""
