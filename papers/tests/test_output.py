@@ -178,6 +178,7 @@ def test_seeds_are_added_to_those_that_were_run_and_an_interruption_loses_none(
     assert all(claim["seeds"] in answer["looks"] for claim in answer["claims"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_every_reproduction_has_a_page_a_figure_with_all_its_panels_and_numbers_for_every_claim(
     name: str, tmp_path: Path

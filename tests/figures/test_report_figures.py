@@ -87,6 +87,7 @@ def test_pictures_of_points_have_300_dots_an_inch(finished, tmp_path):
     assert struct.unpack(">I", content[at + 4 : at + 8])[0] == pytest.approx(300 / 0.0254, abs=20)
 
 
+@pytest.mark.long
 def test_a_pdf_is_a_pdf(finished, tmp_path):
     _, paths = write_figures(finished, "pdf", Style("paper"), tmp_path)
     assert all(path.read_bytes().startswith(b"%PDF") for path in paths)

@@ -107,6 +107,7 @@ def test_waiting_ends_in_time(start: Start, locks: Path) -> None:
     assert second.returncode == 1
 
 
+@pytest.mark.long
 def test_too_little_utility_starts_nothing(start: Start, locks: Path) -> None:
     first = start("--gpus", "1", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; read x")
     assert first.stdout is not None
@@ -131,6 +132,7 @@ def test_the_exit_code_is_the_command_s(start: Start, locks: Path, script: str, 
     assert held(locks) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_signals_reach_the_command_which_may_go_on(start: Start, locks: Path, number: signal.Signals) -> None:
     name = number.name.removeprefix("SIG")

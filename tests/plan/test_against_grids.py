@@ -165,6 +165,7 @@ def test_runs_are_shared_with_a_sweep_over_the_same_key(tmp_path: Path) -> None:
     assert {run.id in kept for run in study.runs if run.parameters[COUNT] in tried} == {True}
 
 
+@pytest.mark.long
 def test_with_a_confidence_a_clear_case_is_decided_and_a_close_one_may_not_be(tmp_path: Path) -> None:
     clear = Problem(batch("'easy'", 60), ["wait_s_p95 < 100 min"], [f"{COUNT}=6..8"])
     own = planned(tmp_path, clear, share=None, confidence=0.95, seeds=20)["lines"][0]
@@ -178,6 +179,7 @@ def test_with_a_confidence_a_clear_case_is_decided_and_a_close_one_may_not_be(tm
     assert "cannot be decided with 10 seeds" in own["sentence"]
 
 
+@pytest.mark.long
 def test_a_goal_may_be_relative_to_a_reference(tmp_path: Path) -> None:
     goal = "throughput_jobs_per_h >= 90 % of reference"
     problem = Problem(batch("'easy', 'fcfs'", 30), [goal], [f"{COUNT}=2..12"], share=0.8)

@@ -44,6 +44,7 @@ def test_caps_of_these_worlds_do_change_schedules() -> None:
     assert sum(changed) > 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(0, 36, 3))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_more_than_the_cap_is_ever_drawn(policy: str, seed: int) -> None:

@@ -102,6 +102,7 @@ def test_a_file_can_be_mended_as_long_as_there_is_no_run_of_it(tmp_path: Path) -
     called("run", path, "-o", tmp_path / "out")
 
 
+@pytest.mark.long
 def test_two_runs_do_not_write_one_folder(tmp_path: Path) -> None:
     path = app_file(tmp_path, "open('going', 'w').close()\nimport time; time.sleep(60)")
     argv = [sys.executable, "-m", "unrack", "profile", "run", str(path), "-o", str(tmp_path / "out")]

@@ -102,6 +102,7 @@ def test_with_use_at_the_request_dynamic_is_static_start_for_start(policy: str, 
         assert starts(dynamic) == starts(fixed) == starts(plain), seed
 
 
+@pytest.mark.long
 @pytest.mark.draws(20)
 def test_nobody_is_stopped_for_ever() -> None:
     """Requests of almost nothing, use of almost everything: each job ends, or could never be held."""

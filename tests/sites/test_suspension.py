@@ -43,6 +43,7 @@ POLICIES = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seed", [0, 1, 3, 4])
 def test_suspended_jobs_go_on_and_run_for_as_long_as_they_would(seed: int, policy: str) -> None:
@@ -252,6 +253,7 @@ def test_policies_that_suspension_does_not_go_with_are_refused(policy: str, word
         unrack.simulate(*small([(0, 10, 1, 1, 0, "low"), (0, 10, 1, 1, 0, "high")]), policy)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 2, 4, 6])
 def test_predictions_know_for_how_long_jobs_stood(seed: int) -> None:
     cluster, workload = mixed_suspending_site(seed)

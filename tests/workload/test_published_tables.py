@@ -58,6 +58,7 @@ def test_options_or_a_format_of_any_table_read_them_as_any_table(tmp_path: Path)
     assert read_trace(tmp_path / "jobs.csv", "csv").jobs.tasks.tolist() == [1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "form", "jobs", "memory_mb"),
     [("perlmutter-first-half.csv.gz", "perlmutter", 7055, 505 * 1024),

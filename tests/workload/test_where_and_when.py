@@ -414,6 +414,7 @@ def test_the_words_of_a_dependency() -> None:
     assert parts_of("") == []
 
 
+@pytest.mark.long
 def test_real_logs_have_as_many_of_them_as_they_say(data: Path) -> None:
     tasks = read_trace(data / "memory" / "alibaba2018-tasks.csv.gz")
     assert len(said(tasks, "dependency")) == 38_436

@@ -52,6 +52,7 @@ def test_without_disaggregation_only_gpus_beside_free_cores_are_in_use_and_with_
     assert value(found, SMALL, WITH.name, USED.label) > value(found, SMALL, WITHOUT.name, USED.label)
 
 
+@pytest.mark.long
 def test_the_speed_up_is_that_of_the_same_jobs() -> None:
     found = few("flow-makespan")
     makespans = [found.each((SMALL, ALL, row.name), MAKESPAN.label) for row in (WITHOUT, WITH)]

@@ -52,6 +52,7 @@ def test_the_simulator_shows_what_the_text_says_of_pack_and_spread() -> None:
         assert own.mean == pytest.approx(factor, abs=1e-6)
 
 
+@pytest.mark.long
 def test_neighbours_count_where_jobs_are_spread_and_not_where_each_has_a_socket() -> None:
     found = tiny("gpu-collocation")
     for other in SIZES:

@@ -82,6 +82,7 @@ def test_servers_come_and_go_as_under_a_plain_allocator(rule: str, plain_asks: b
     assert min(placed, removed, refused) > WORLDS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", RULES)
 def test_an_allocator_goes_on_from_where_servers_are_already(rule: str) -> None:
     found = 0

@@ -86,6 +86,7 @@ def drawn(count: int) -> tuple[Supply, Asked]:
     return supply, asked(draws.choice([1, 2, 4, 8], count), mb, floor, ceiling, tiers=3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rule", RULES)
 def test_ten_thousand_servers_are_placed_in_seconds_the_same_each_time(rule: str) -> None:
     supply, asks = drawn(10_000)

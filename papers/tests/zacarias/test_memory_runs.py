@@ -66,6 +66,7 @@ def test_attempts_are_those_counted_round_by_round(steps: list[tuple[int, int]])
     assert attempts(pl.DataFrame({"time_s": times, "queued_jobs": [*queued, 0]})) == pytest.approx(counted)
 
 
+@pytest.mark.long
 def test_predictions_of_the_synthetic_profiles_are_judged_without_seeds() -> None:
     measured = pretended(PREDICTION.name, 1)
     verdicts = [claim.judge(measured).verdict for claim in PREDICTION.claims]

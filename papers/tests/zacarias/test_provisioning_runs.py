@@ -58,6 +58,7 @@ def test_every_row_of_some_points_is_measured(name: str) -> None:
             assert {"base_s", "alone.60", "1.base_s", f"{BANDS}.at.100"} <= set(values)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_every_claim_finds_its_numbers_and_every_panel_is_on_the_page(name: str, tmp_path: Path) -> None:
     measured = pretended(name, 3)

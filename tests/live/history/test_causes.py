@@ -92,6 +92,7 @@ def test_where_nodes_are_reserved_for_a_time_the_simulation_starts_what_was_star
     assert (found.jobs, found.differing, found.elsewhere, found.shift_s) == (24, 0, 0, 0.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
 def test_reservations_that_are_gone_keep_their_nodes_in_the_simulation_for_as_long_as_there_were_any(
     tmp_path: Path, policy: str
@@ -168,6 +169,7 @@ def test_a_history_with_a_heterogeneous_job_is_refused_by_its_name(tmp_path: Pat
         world.until_done()
 
 
+@pytest.mark.long
 def test_all_facts_together_give_the_starts_that_were_but_for_few(tmp_path: Path) -> None:
     starts = away = 0
     for seed in range(5):
@@ -203,6 +205,7 @@ def test_starts_that_are_acknowledged_at_once_show_what_late_ones_changed(tmp_pa
     assert found.shift_s > 1
 
 
+@pytest.mark.long
 def test_a_comparison_changes_nothing_and_says_the_same_again(tmp_path: Path) -> None:
     past = meddled(tmp_path, "conservative", 2, MEDDLING)
     assert compare(past) == compare(past)

@@ -107,6 +107,7 @@ def uncollected() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("uncollected")
 def test_each_is_answered_in_little_time_also_beside_one_that_repels_others() -> None:
     picture, pods = Picture("unrack"), [as_pod(number, keys) for number, (_, keys) in enumerate(hostile())]

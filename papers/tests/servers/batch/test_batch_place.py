@@ -185,6 +185,7 @@ def test_busy_clusters_count_as_used_and_are_filled_first() -> None:
     assert (found.allocation.cluster.tolist(), found.clusters_used, found.bound_clusters) == ([2], 1, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sharing", [1, 3, 40])
 def test_a_batch_that_has_no_time_is_still_placed_well_within_its_rules(sharing: int) -> None:
     draws = np.random.default_rng(sharing)

@@ -75,6 +75,7 @@ def where(found: Solution) -> tuple[Any, ...]:
     return found.allocation.cluster.tolist(), found.allocation.mb.tolist()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [9, 10, 11])
 def test_cut_after_any_step_the_answer_is_the_best_that_the_whole_search_had_there(
     seed: int, reached: list[Any], monkeypatch: pytest.MonkeyPatch
