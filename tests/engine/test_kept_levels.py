@@ -109,6 +109,38 @@ def test_starts_are_those_of_levels_made_anew(
     assert np.mean(seen) > 0.15  # not where nodes are grouped otherwise than before
 
 
+def promised(nodes: int, *events: tuple[int, Event]) -> dict[int, int]:
+    """Job → the second at which a conservative plan has promised to start it, after what happened at these seconds."""
+    core = Core(Cluster.homogeneous(nodes=nodes, cores=1), None, parse_policy("conservative"))
+    for at, event in events:
+        core.handle(event, at * S)
+        core.handle(ROUND, at * S)
+    return {job: promise.start_us // S for job, promise in core.state.promises.by_job().items()}
+
+
+def asking(nodes: int, request: int) -> Event:
+    """A job that comes."""
+    return Submitted(Job(0, f"{nodes} for {request}", 0, request * S, None, 0, "", "", Demand(nodes, 1, 0)))
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_promise_is_kept_for_as_long_as_its_job_runs(keeps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Plan, "keeps", keeps)
+    monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
+    assert promised(4, (0, asking(4, 100)), (1, asking(4, 50)), (2, asking(4, 30))) == {1: 100, 2: 150}
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_promise_that_nodes_which_drain_break_becomes_a_later_one(
+    keeps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Plan, "keeps", keeps)
+    monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
+    came = (0, asking(2, 10)), (0, asking(1, 50)), (1, asking(4, 20))
+    assert promised(5, *came) == {2: 10}
+    assert promised(5, *came, (5, Drained((4,)))) == {2: 50}
+
+
 def told(seed: int, policy: str, single: bool, steps: int = 160) -> list[Any]:
     """What a core decides while others change whatever they can: ends, jobs, nodes and starts."""
     draw = np.random.default_rng(seed)
