@@ -6,7 +6,6 @@ import copy
 import functools
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_layouts import NODES, RESOURCES, waiting
@@ -35,7 +34,6 @@ def test_any_json_is_read_or_refused(answer: Any) -> None:
             continue
 
 
-@pytest.mark.long
 @given(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys((*waiting(), "nodes", "tres_alloc_str"), JSON))))
 def test_records_with_known_keys_and_any_values_stop_no_reading(records: list[Any]) -> None:
     jobs, unreadable = jobs_of({"jobs": [*records, waiting(job_id=10**9)]}, NODES)
