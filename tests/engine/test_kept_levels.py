@@ -123,19 +123,20 @@ def asking(nodes: int, request: int) -> Event:
     return Submitted(Job(0, f"{nodes} for {request}", 0, request * S, None, 0, "", "", Demand(nodes, 1, 0)))
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-def test_a_promise_is_kept_for_as_long_as_its_job_runs(keeps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Plan, "keeps", keeps)
+@pytest.fixture(params=[True, False])
+def _kept_or_anew(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Levels are kept from the first round on; or made anew in each."""
+    monkeypatch.setattr(Plan, "keeps", request.param)
     monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
+
+
+@pytest.mark.usefixtures("_kept_or_anew")
+def test_a_promise_is_kept_for_as_long_as_its_job_runs() -> None:
     assert promised(4, (0, asking(4, 100)), (1, asking(4, 50)), (2, asking(4, 30))) == {1: 100, 2: 150}
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-def test_a_promise_that_nodes_which_drain_break_becomes_a_later_one(
-    keeps: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Plan, "keeps", keeps)
-    monkeypatch.setattr(plan, "FEW_ROUNDS", 0)
+@pytest.mark.usefixtures("_kept_or_anew")
+def test_a_promise_that_nodes_which_drain_break_becomes_a_later_one() -> None:
     came = (0, asking(2, 10)), (0, asking(1, 50)), (1, asking(4, 20))
     assert promised(5, *came) == {2: 10}
     assert promised(5, *came, (5, Drained((4,)))) == {2: 50}

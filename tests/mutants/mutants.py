@@ -8,7 +8,6 @@ is no part of are taken over. A mutant that lives is a hole in the tests.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import re
 import shutil
@@ -19,6 +18,8 @@ import time
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
+
+from unrack.kernels.cache import OwnFolder
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "unrack"
@@ -88,7 +89,7 @@ def take_kernels(source: Path, to: Path) -> Path:
 
 
 def _kept_in(folder: Path) -> str:
-    return f"{folder.name}_{hashlib.sha1(str(folder).encode()).hexdigest()}"
+    return str(OwnFolder.get_suitable_cache_subpath(str(folder / "any.py")))
 
 
 def main() -> int:

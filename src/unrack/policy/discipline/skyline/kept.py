@@ -69,7 +69,7 @@ ODD = -7046029254386353131
 def spread(number: int) -> int:
     """A number for a number, unlike those of its neighbours."""
     mixed = np.int64(number + 1) * ODD  # of 64 bits where kernels are plain Python, too
-    return mixed ^ (mixed >> 29)  # type: ignore[return-value]  # a whole number where nothing is compiled, too
+    return mixed ^ (mixed >> 29)  # type: ignore[return-value]
 
 
 @inlined
