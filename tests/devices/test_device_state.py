@@ -355,3 +355,16 @@ def test_a_lease_that_names_a_node_twice_must_hold_devices_for_the_tasks_of_both
         state.start(Lease(12, rows, (), (Share(0, (0,), (500, 100)),)), 9, 0)
     assert snapshot(state) == before
     state.start(Lease(12, rows, (), (Share(0, (0,), (1000, 200)),)), 9, 0)
+
+
+def test_a_device_that_serves_two_jobs_takes_no_third() -> None:
+    state = new_state()
+    for job in (10, 11, 14):
+        state.submit(job)
+    for job, gb in ((10, 1), (11, 9)):
+        state.start(Lease.on(job, [1], [1], [1], [0])._replace(shares=(Share(1, (5,), (800, gb)),)), 9, 0)
+    before = snapshot(state)
+    shares = (Share(1, (0,), (100, 10)), Share(1, (5,), (100, 1)))
+    with pytest.raises(RefusedError, match="more jobs on a device"):
+        state.start(Lease.on(14, [1], [1], [1], [0])._replace(shares=shares), 9, 0)
+    assert snapshot(state) == before

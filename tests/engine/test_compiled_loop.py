@@ -65,9 +65,7 @@ def everything(
         "queue": state.queue[state.queue_start : state.queue_end].tolist(),
         "unforeseen": state.unforeseen,
         "promised": state.promises.by_job() if isinstance(memory, Plan) else None,
-        "memory": memory.freed
-        if isinstance(memory, Plan)
-        else (memory.releases, memory.last_job, memory.complete, memory.alike),
+        "memory": memory.freed if isinstance(memory, Plan) else (memory.releases, memory.last_job, memory.complete),
     }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from small_worlds import J, nodes_held, starts, work
+from small_worlds import J, nodes_held, starts, table, work, workload_of
 
 from unrack.cluster.spec import Cluster
 from unrack.sim.simulate import simulate
@@ -46,6 +47,21 @@ def test_easy_looks_again_when_a_job_comes_after_others_have_passed_their_booked
     # at any moment, and leave two nodes beside the head's.
     jobs = [J(0, 100, 2, request=10), J(0, 100, 2, request=12), J(1, 10, 4), J(2, 50, 2), J(15, 10, 6)]
     assert run(Cluster.homogeneous(nodes=6, cores=1), "easy", *jobs)[:4] == [0, 0, 100, 15]
+
+
+@pytest.mark.parametrize(("more_us", "want"), [(0, [0, 10, 2]), (1, [0, 10, 20])])
+def test_who_passes_the_head_of_easy_may_end_when_it_starts_and_no_moment_later(more_us: int, want: list[int]) -> None:
+    jobs = table([J(0, 10, 2), J(1, 10, 4), J(2, 8, 2)])
+    jobs.request_us[2] += more_us
+    assert starts(simulate(FOUR, workload_of(jobs), "easy").log) == want
+
+
+def test_of_two_jobs_that_are_due_one_waits_where_a_job_runs_on_with_what_it_claims() -> None:
+    # At 10 one of the two seats is given back as booked, and the other is not: only one of the two that wait starts.
+    cluster = Cluster.from_dict({"nodes": [{"count": 8, "cores": 1}], "counted": [{"name": "seats", "amount": 2}]})
+    jobs = table([J(0, 20, request=10), J(0, 10), J(1, 5), J(2, 5)])
+    jobs.devices["counted", "seats"] = np.ones(4, np.int64)
+    assert starts(simulate(cluster, workload_of(jobs), "conservative").log) == [0, 0, 10, 15]
 
 
 def test_only_as_many_jobs_behind_the_head_as_the_depth_says_may_pass() -> None:

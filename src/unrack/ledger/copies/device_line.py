@@ -105,7 +105,8 @@ class DeviceLine:
         self._as_now(now)
         self._held.mark[[HELD, RIGHT, TURNS]], self._held.mark[ASKED] = 0, -1
         self._held.made[:] = -1
-        if trust and (self._like.detaching or (self._runs and self._runs[0][0] <= now)):
+        self._settled = trust and bool(self._like.detaching or (self._runs and self._runs[0][0] <= now))
+        if self._settled:  # what is to end now has ended in the columns of now
             settle(self._own[BASE].kernel, self._booked.kernel, self._plays[BASE].kernel, False)
 
     def _as_now(self, now: int) -> None:
@@ -228,7 +229,8 @@ class DeviceLine:
 
     def begin_starts(self) -> None:
         """From now on ask whether leases may start (:meth:`starts`), on devices that are free now."""
-        self._as_now(int(self._plays[BASE].mark[at.NOW]))
+        if self._settled:
+            self._as_now(int(self._plays[BASE].mark[at.NOW]))
         take_over(self._own[BASE].kernel, self._plays[BASE].kernel, *self._asked[::2])
 
     def starts(self, lease: int) -> bool:

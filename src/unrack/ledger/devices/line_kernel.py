@@ -72,7 +72,7 @@ class DeviceTimeline(InKernels, _DeviceTimeline):
 
 @compiled
 def take_over(source: DeviceColumns, from_play: Play, c: DeviceColumns, play: Play) -> None:
-    """Make devices, and what changes beside them, as others are; of the same cluster, with as much room."""
+    """Make devices, and what changes beside them but for ``done``, as others are; of one cluster, with as much room."""
     devices = c.device.shape[1]
     for d in range(devices):
         for i in range(c.group[JOBS, d]):
@@ -108,8 +108,6 @@ def take_over(source: DeviceColumns, from_play: Play, c: DeviceColumns, play: Pl
     for i in range(play.mark[RUNNING]):
         for row in range(3):
             play.running[row, i] = from_play.running[row, i]
-    copy_row(from_play.done, play.done, BEGAN)
-    copy_row(from_play.done, play.done, ENDED)
 
 
 @inlined
@@ -198,6 +196,7 @@ def start_all(line: DeviceTimeline, beside: int, all_of_them: bool) -> int:
     """
     b, held, mark = line.booked, line.reserved.held, line.reserved.mark
     take_over(line.base, line.base_play, line.other, line.other_play)
+    copy_row(line.base_play.done, line.other_play.done, ENDED)
     waits = beside >= 0
     for k in range(mark[HELD] + 1):
         if waits and (k == mark[HELD] or held[START, k] > b.lease[beside, START_US]):

@@ -172,11 +172,11 @@ class ListScheduler(AnyResource):
         memory.last_job = max(last_job, newest)
         if not memory.complete or releases != memory.releases:
             return False
-        easy, unlike = self.backfill == "easy", memory.alike > view.equal_cores()
+        easy = self.backfill == "easy"
         in_vain = memory.chosen and memory.in_vain(view, newest, choices, now)
         fits = not in_vain and view.cores_asked(newest) <= view.free_cores
         return nothing_new(
-            easy=easy, complete=True, released=False, newest=newest, last_job=last_job, fits=fits, unlike=unlike,
+            easy=easy, complete=True, released=False, newest=newest, last_job=last_job, fits=fits,
             overdue=easy and view.first_end_us <= now,
         )  # fmt: skip
 

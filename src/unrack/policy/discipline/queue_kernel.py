@@ -101,14 +101,15 @@ class Backfill(IntEnum):
 
 
 def nothing_new(
-    easy: bool, complete: bool, released: bool, newest: int, last_job: int, fits: bool, unlike: bool, overdue: bool
+    easy: bool, complete: bool, released: bool, newest: int, last_job: int, fits: bool, overdue: bool
 ) -> bool:
     """Whether a pass can be spared: since the last, nothing was given back and no job came that could start.
 
     Time alone makes nothing fit, and in a fixed order a pass over the whole queue leaves nothing that could start.
     But EASY may, where a new job at the head lifts the protection of the old one, where it matters which nodes
-    another job took, or where a running job has passed its booked end and the head's reservation moves. In whatever
-    order it tries those behind the head, none has more room after the pass than when it was tried.
+    another job took (its passes are complete only where cores are counted), or where a running job has passed its
+    booked end and the head's reservation moves. In whatever order it tries those behind the head, none has more room
+    after the pass than when it was tried.
 
     Parameters
     ----------
@@ -120,12 +121,10 @@ def nothing_new(
         The waiting job that was submitted last, and the last that the last pass had seen.
     fits
         Whether the newest asks for no more cores than are free.
-    unlike
-        Whether the last pass could count cores, and the newest job is the first that is not like that.
     overdue
         Whether a running job has passed its booked end.
     """
-    if not complete or released or newest > last_job + 1 or (newest > last_job and (fits or unlike)):
+    if not complete or released or newest > last_job + 1 or (newest > last_job and fits):
         return False
     return not (easy and overdue)
 

@@ -207,10 +207,11 @@ def search(
     i: int, steps: int, groups: Groups, slots: Slots, asked: Gang, length: int, wanted: RowSpan, sky: Any
 ) -> int:  # fmt: skip
     """The first step from ``i`` on at which a job fits for as long as it runs; -1: there is none."""
-    at, level, pool = sky.at, sky.level, slots.first
+    times, at, level, pool, k = sky.times, sky.at, sky.level, slots.first, i
     least, need = least_nodes(asked, groups.total), asked.tasks * asked.mb
-    while i < steps and short_at(level, at[i], pool, least, need):
-        i += 1
+    while k < steps and times[k] < times[i] + length:  # no step of those may have too little
+        i = i if not short_at(level, at[k], pool, least, need) else k + 1
+        k += 1
     if i == steps:
         return -1
     alone = Gang(asked.tasks, asked.cores, 0, asked.us)

@@ -58,10 +58,13 @@ class CountedPlan(Plan):
         """Whether memory may be lent, and all that wait may use all nodes and have at once what else they claim."""
         c, first, self.looked = self.columns, self.looked, self.known
         wants, jobs, seen = c.wants[first : self.known], view.queue, view.columns.claimed
-        self.beyond = self.beyond or bool(((wants >= CHOICE) & (wants != LENT)).any())
-        closed = ((view.columns.open_to[:, CPU] == 0) & (view.total[CPU] > 0)).any(axis=1)
-        if self.beyond or not self.lends or closed[view.columns.set_of[jobs]].any() or kept_us(view) <= view.now:
+        self.beyond = self.beyond or bool(len(wants) and ((wants >= CHOICE) & (wants != LENT)).any())
+        if self.beyond or not self.lends or kept_us(view) <= view.now:
             return False
+        if (own := view.columns.set_of[jobs]).any():  # the first set is of all nodes
+            closed = ((view.columns.open_to[:, CPU] == 0) & (view.total[CPU] > 0)).any(axis=1)
+            if closed[own].any():
+                return False
         if seen is None or not self.fixed:
             return True
         claims, most = c.fixed[ranges(c.fixed_at[0, jobs], c.fixed_at[1, jobs] - c.fixed_at[0, jobs])], seen.free * 0

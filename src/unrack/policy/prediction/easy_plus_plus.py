@@ -219,7 +219,7 @@ class EasyPlusPlus:
         memory.releases, memory.last_job = view.openings, max(last, newest)
         if not same or newest > last + 1 or memory.first_us <= now:
             return False
-        fits = newest > last and (view.cores_asked(newest) <= view.free_cores or not view.equal_cores())
+        fits = newest > last and view.cores_asked(newest) <= view.free_cores
         return not fits and not (newest > last and self._once)
 
     def expected_end_us(self, view: View, memory: PlusPlusNotes, job: int, now: int) -> int:

@@ -23,9 +23,9 @@ RANK_SHIFT = 50
 
 (
     NOW, NEXT, STAGE, SOMETHING, SEQUENCE, ENDS, QUEUE_START, QUEUE_END, KNOWN, FREE_CORES, RUNNING_COUNT, POOL_USED,
-    POOL_DEAD, VERSION, RELEASES, SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE, ENDED, ENDED_ROWS, NEEDED, CLAIMS_USED,
+    POOL_DEAD, VERSION, RELEASES, SEEN_RELEASES, LAST_JOB, COMPLETE, ENDED, ENDED_ROWS, NEEDED, CLAIMS_USED,
     ASKING, ENDED_CLAIMS, UNFORESEEN, WAKE, FREED, PLANNED,
-) = range(29)  # fmt: skip
+) = range(28)  # fmt: skip
 """Places in :attr:`World.mark`.
 
 NOW: the time. NEXT: the next job to be submitted. STAGE, SOMETHING: where the loop is in the events of one time, and
@@ -34,10 +34,10 @@ planned. ENDS: how many columns of ``ends`` count. QUEUE_START to RELEASES, and 
 :class:`unrack.ledger.state.ClusterState`. ENDED, ENDED_ROWS, ENDED_CLAIMS: how much of the log is used. NEEDED: the
 room that a pass should have had. CLAIMS_USED, ASKING: as in :class:`unrack.ledger.claims.Claimed`.
 
-SEEN_RELEASES, LAST_JOB, COMPLETE, ALIKE: as in :class:`unrack.policy.discipline.list_scheduler.ListNotes`. FREED: as in
+SEEN_RELEASES, LAST_JOB, COMPLETE: as in :class:`unrack.policy.discipline.list_scheduler.ListNotes`. FREED: as in
 a :class:`unrack.policy.discipline.skyline.plan.Plan`. PLANNED: how many jobs that a plan starts now have not been
 started yet; -1: nothing has been planned."""
-MARKS = 29
+MARKS = 28
 
 CHOOSE, EVENTS, ROUND = range(3)
 """Stages: choose the next time; let its events happen; ask for what starts."""

@@ -27,7 +27,6 @@ from unrack.policy.discipline.walk import CLAIMS, ROWS
 from unrack.resources.places import AMOUNT, PLACE
 from unrack.sim.compiled.columns import (
     ABOUT,
-    ALIKE,
     ASKING,
     AT,
     CHOOSE,
@@ -250,11 +249,8 @@ def spared(w: World, terms: RunConstants) -> bool:
     at[SEEN_RELEASES] = at[RELEASES]
     at[LAST_JOB] = max(last_job, newest)
     fits = ledger.asks[ASKED_TASKS, newest] * ledger.asks[ASKED_CORES, newest] <= at[FREE_CORES]
-    unlike = at[ALIKE] == 1 and at[KNOWN] > terms.first_unequal
     overdue = at[RUNNING_COUNT] > 0 and ledger.running[ENDS_US, 0] <= at[NOW]
-    return nothing_new_here(
-        terms.rule.backfill == 2, at[COMPLETE] == 1, released, newest, last_job, fits, unlike, overdue
-    )
+    return nothing_new_here(terms.rule.backfill == 2, at[COMPLETE] == 1, released, newest, last_job, fits, overdue)
 
 
 @melted
@@ -298,11 +294,11 @@ def start_jobs(w: World, c: Any, terms: RunConstants) -> bool:
     ledger, at, rule = w.ledger, w.mark, terms.rule
     if at[QUEUE_START] == at[QUEUE_END]:
         return True
-    seen, last_job, complete, alike = at[SEEN_RELEASES], at[LAST_JOB], at[COMPLETE], at[ALIKE]
+    seen, last_job, complete = at[SEEN_RELEASES], at[LAST_JOB], at[COMPLETE]
     if spared(w, terms):
         return True
-    at[ALIKE] = not rule.whole and at[KNOWN] <= terms.first_unequal
-    at[COMPLETE] = terms.settles and (rule.backfill != 2 or (terms.by_arrival and at[ALIKE] == 1))
+    alike = not rule.whole and at[KNOWN] <= terms.first_unequal
+    at[COMPLETE] = terms.settles and (rule.backfill != 2 or (terms.by_arrival and alike))
     waiting = at[QUEUE_END] - at[QUEUE_START]
     order = w.ranked[0][:waiting] if w.rank[0].shape[0] else ledger.queue[at[QUEUE_START] : at[QUEUE_END]]
     behind = w.ranked[1][:waiting]
@@ -310,7 +306,7 @@ def start_jobs(w: World, c: Any, terms: RunConstants) -> bool:
         return True
     begin_walk(c.walk, c.cursor, Slots(c.slot, c.place_of, c.free_places, 0), at[FREE_CORES])
     second = places_in(order, behind, w.rank[0])
-    count = consider(rule, order, second, at[NOW], at[ALIKE] == 1, at[RUNNING_COUNT], c)
+    count = consider(rule, order, second, at[NOW], alike, at[RUNNING_COUNT], c)
     rows, claims = c.walk[ROWS], c.walk[CLAIMS]
     if (
         count < 0
@@ -320,7 +316,7 @@ def start_jobs(w: World, c: Any, terms: RunConstants) -> bool:
         or at[CLAIMS_USED] + claims > w.claims.rows.shape[0]
     ):
         give_rows(ledger.free, ledger.most, c.out, 0, rows)
-        at[SEEN_RELEASES], at[LAST_JOB], at[COMPLETE], at[ALIKE] = seen, last_job, complete, alike
+        at[SEEN_RELEASES], at[LAST_JOB], at[COMPLETE] = seen, last_job, complete
         at[NEEDED] = -1 if count < 0 else max(count, rows, claims)
         return False
     for s in range(count):

@@ -126,12 +126,12 @@ class Stretch:
     def take_notes(self, mark: Ints, memory: Any) -> None:
         """Let the marks say what the policy has noted."""
         mark[at.SEEN_RELEASES], mark[at.LAST_JOB] = memory.releases, memory.last_job
-        mark[at.COMPLETE], mark[at.ALIKE] = memory.complete, memory.alike
+        mark[at.COMPLETE] = memory.complete
 
     def give_notes(self, mark: Ints, memory: Any) -> None:
         """Let the policy have noted what the marks say."""
         memory.releases, memory.last_job = int(mark[at.SEEN_RELEASES]), int(mark[at.LAST_JOB])
-        memory.complete, memory.alike = bool(mark[at.COMPLETE]), bool(mark[at.ALIKE])
+        memory.complete = bool(mark[at.COMPLETE])
 
     # --- when, and how ------------------------------------------------------------------------------------------
 
