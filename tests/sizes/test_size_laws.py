@@ -13,6 +13,9 @@ from size_worlds import S, run, spans, workload, world
 import unrack
 from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError, UnrackError
+from unrack.ledger.changes import reshape
+from unrack.ledger.lease import Sizes
+from unrack.ledger.state import ClusterState
 from unrack.policy.table import parse_policy
 from unrack.sim.simulate import prepared
 from unrack.workload.formats.rules import Intake
@@ -306,3 +309,19 @@ def test_a_node_that_is_out_of_service_is_in_no_share() -> None:
         result = unrack.simulate(cluster, workload([job] * 2), "easy(molding=working-set)")
         sizes.append(result.jobs["mean_tasks"].to_list())
     assert sizes == [[2.0, 2.0]] * 2
+
+
+def test_what_is_left_of_a_stopped_job_scales_with_its_size_and_so_does_all_of_it() -> None:
+    jobs = job_table(submit_us=[0], work_us=[100 * S], tasks=[1])
+    state = ClusterState(Cluster.homogeneous(nodes=4, cores=1), jobs.asks)
+    state.sizes = {0: Sizes((1, 2, 4), (1.0, 1.25, 2.5))}
+    state.submit(0)
+    state.carry_on(0, 30 * S)
+    reshape(state, 0, 4)
+    assert state.expected_us[0] == 12 * S
+    state.correct(0, 20 * S)  # of the hundred that it was to run when it last started
+    assert state.expected_us[0] == 32 * S
+    reshape(state, 0, 2)
+    assert state.expected_us[0] == 64 * S
+    state.start_over(0)
+    assert state.expected_us[0] == 80 * S

@@ -196,7 +196,7 @@ class JobLedger:
         if self.before is not None:
             self.before.asked(job)
         sizes, before = self.sizes[job], int(self.asks[ASKED_TASKS, job])
-        own_us = self._own_us.setdefault(job, self.expected_us[job])
+        own_us = self._own_us.setdefault(job, self._whole_us.get(job, self.expected_us[job]))
         expected_us = sizes.time_us(own_us, tasks)
         if job in self._whole_us:  # it has run already
             ratio = sizes.speed_at(before) / sizes.speed_at(tasks)
