@@ -190,3 +190,18 @@ def test_decisions_are_the_same_whatever_others_do(policy: str, single: bool, mo
         with monkeypatch.context() as anew:
             anew.setattr(Plan, "keeps", False)
             assert told(seed, policy, single) == kept, seed
+
+
+@pytest.mark.usefixtures("_kept_or_anew")
+def test_a_licence_that_comes_free_in_one_partition_is_there_for_a_job_of_another() -> None:
+    apart = [{"name": name, "nodes": [nodes]} for name, nodes in (("a", "0-1"), ("b", "2-3"))]
+    solver = [{"name": "solver", "amount": 1}]
+    cluster = Cluster.from_dict({"nodes": [{"count": 4, "cores": 1}], "counted": solver, "site": {"partitions": apart}})
+    jobs = job_table(  # the second ends early first, so that it is known from when on who has looked at what
+        submit_us=np.array([0, 0, 1, 2]) * S, work_us=np.array([20, 5, 10, 5]) * S,
+        request_us=np.array([100, 50, 10, 5]) * S, tasks=[1, 1, 1, 1],
+        devices={("counted", "solver"): np.array([1, 0, 1, 1])},
+        extra=pl.DataFrame({"partition": ["a", "a", "b", "b"]}),
+    )  # fmt: skip
+    result = unrack.simulate(cluster, workload_of(jobs), "conservative")
+    assert result.jobs.sort("job")["start_s"].to_list() == [0, 0, 20, 30]
