@@ -210,7 +210,7 @@ def search(
     times, at, level, pool, k = sky.times, sky.at, sky.level, slots.first, i
     least, need = least_nodes(asked, groups.total), asked.tasks * asked.mb
     while k < steps and times[k] < times[i] + length:  # no step of those may have too little
-        i = i if not short_at(level, at[k], pool, least, need) else k + 1
+        i = k + 1 if short_at(level, at[k], pool, least, need) else i
         k += 1
     if i == steps:
         return -1
