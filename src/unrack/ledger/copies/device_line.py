@@ -82,6 +82,7 @@ class DeviceLine:
         self._held = Upcoming(np.zeros((3, 0), np.int64), np.zeros(10, np.int64), np.full(jobs, -1, np.int64))
         self._held.mark[DETACH_US] = devices.devices.detach_us
         self._known: dict[int, tuple[Shares, int]] = {}  # by job: its shares and the number of its lease
+        self._span = 0, 0  # from which job on the columns of now say what jobs hold, and up to which
         self._together()
 
     def __deepcopy__(self, memo: Any) -> DeviceLine:
@@ -111,16 +112,14 @@ class DeviceLine:
 
     def _as_now(self, now: int) -> None:
         """Let the columns of now be those of the ledger, which may not be written meanwhile."""
-        source, own, play = self._source, self._own[BASE], self._plays[BASE]
-        before = play.running[1, : play.mark[at.RUNNING]]
-        own.job_group[:, before], own.job_node[:, before] = -1, -1
-        for name in (*HELD_BY_DEVICE, "counter"):
-            column = getattr(source, name)
-            getattr(own, name)[: len(column)] = column
+        play, (first, last) = self._plays[BASE], self._span
+        self._own[BASE].job_group[:, first:last], self._own[BASE].job_node[:, first:last] = -1, -1
         count, runs = len(self._runs), np.array(self._runs, np.int64).reshape(-1, 3).T
-        for name in BY_JOB:
-            column = getattr(source, name)
-            getattr(own, name)[: len(column), runs[1]] = column[:, runs[1]]
+        first, last = self._span = (int(runs[1].min()), int(runs[1].max()) + 1) if count else (0, 0)
+        for own, source in self._whole:
+            own[...] = source
+        for own, source in self._by_job:
+            own[:, first:last] = source[:, first:last]
         play.running[:, :count] = runs
         play.leaving[:], play.done[:] = 0, -1
         play.leaving[list(self._like.detaching)] = list(self._like.detaching.values())
@@ -304,6 +303,10 @@ class DeviceLine:
         self._together()
 
     def _together(self) -> None:
+        base, source = self._own[BASE], self._source
+        self._by_job = [(getattr(base, name), getattr(source, name)) for name in BY_JOB]
+        whole = [(getattr(base, name), getattr(source, name)) for name in (*HELD_BY_DEVICE, "counter")]
+        self._whole = [(own[: len(column)], column) for own, column in whole]
         own = (part.kernel for pair in zip(self._own, self._plays, strict=True) for part in pair)
         self.columns = DeviceTimeline._make([*own, self._booked.kernel, self._held.kernel])
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -272,25 +272,52 @@ def none_held(jobs: int) -> Ints:
     return sealed(np.zeros((2, jobs), np.int64))
 
 
-def ledger_of(view: View, lends: bool, later: bool = True) -> tuple[Ints, ...]:
-    """The columns of the ledger that a view shows, in the order of :data:`LEDGER`.
+class Ledger:
+    """The columns of the ledger that a view shows; those that are made for it stay the same while they have room."""
 
-    Where memory is lent, loans are among the rows and claims (:mod:`unrack.ledger.memory_use`): of the place of a
-    node ``PLENTY`` less what it lends is free. ``later``: whether what running jobs hold is looked at.
-    """
-    seen = view.columns
-    claimed, nodes = seen.claimed, (seen.asks, seen.asks[ASKED_US], seen.free, seen.set_of)
-    claims = NOTHING_CLAIMED if claimed is None else (claimed.free, claimed.rows, claimed.held_at)
-    if not lends:
-        return *nodes, seen.running, seen.pool, seen.lease_at, *claims
-    free_places, rows, at = shown(np.concatenate([claims[0], PLENTY - view.lent])), seen.pool, seen.lease_at
-    if seen.memory is None or not later:
-        return *nodes, seen.running, rows, at, free_places, *claims[1:]
-    held, held_at = claims[1], none_held(at.shape[1]) if claimed is None else claims[2]
-    places, uses = len(claims[0]), seen.memory.kernel
-    own = with_loans(seen.running, seen.running_count, rows, at, held, shown(held_at), places, uses)
-    rows, at, held, held_at = map(shown, own)
-    return *nodes, seen.running, rows, at, free_places, held, held_at
+    def __init__(self) -> None:
+        self._made = [np.zeros(shape, np.int64) for shape in (0, (0, 5), (2, 0), (0, 2), (2, 0))]
+        self._shown = [*map(shown, self._made)]
+        self._asks = self._limit_us = self._made[0]
+
+    def __deepcopy__(self, memo: Any) -> Ledger:
+        """Another, with columns of its own."""
+        return Ledger()
+
+    def of(self, view: View, lends: bool, later: bool = True) -> tuple[Ints, ...]:
+        """The columns, in the order of :data:`LEDGER`.
+
+        Where memory is lent, loans are among the rows and claims (:mod:`unrack.ledger.memory_use`): of the place of a
+        node ``PLENTY`` less what it lends is free. ``later``: whether what running jobs hold is looked at.
+        """
+        seen = view.columns
+        if seen.asks is not self._asks:
+            self._asks, self._limit_us = seen.asks, seen.asks[ASKED_US]
+        claimed, nodes = seen.claimed, (seen.asks, self._limit_us, seen.free, seen.set_of)
+        free, held, held_at = NOTHING_CLAIMED if claimed is None else (claimed.free, claimed.rows, claimed.held_at)
+        if not lends:
+            return *nodes, seen.running, seen.pool, seen.lease_at, free, held, held_at
+        places, jobs = len(free), seen.lease_at.shape[1]
+        self._have(0, (places + len(view.lent),))
+        self._made[0][:places], self._made[0][places:] = free, PLENTY - view.lent
+        if seen.memory is None or not later:
+            return *nodes, seen.running, seen.pool, seen.lease_at, self._shown[0], held, held_at
+        held_at, uses = shown(none_held(jobs) if claimed is None else held_at), seen.memory.kernel
+        self._have(2, (2, jobs))
+        self._have(4, (2, jobs))
+        how = seen.running, seen.running_count, seen.pool, seen.lease_at, held, held_at, places, uses
+        rows, claims = with_loans(*how, *self._made[1:])
+        if rows > len(self._made[1]) or claims > len(self._made[3]):
+            self._have(1, (2 * rows, 5))
+            self._have(3, (2 * claims, 2))
+            with_loans(*how, *self._made[1:])
+        room, rows_shown, at, *own = self._shown
+        return *nodes, seen.running, rows_shown, at, room, *own
+
+    def _have(self, which: int, shape: tuple[int, ...]) -> None:
+        if self._made[which].shape != shape:
+            self._made[which] = np.empty(shape, np.int64)
+            self._shown[which] = shown(self._made[which])
 
 
 def steps_to_look_at(steps: int) -> Ints:

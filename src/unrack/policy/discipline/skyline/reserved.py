@@ -27,12 +27,12 @@ from unrack.policy.discipline.skyline.columns import (
     LENT,
     LENT_DEVICES,
     Grain,
+    Ledger,
     PlanColumns,
     PlanRule,
     Wants,
     columns_for,
     kept_of,
-    ledger_of,
     limits_of,
     met,
     spans_of,
@@ -89,6 +89,7 @@ class Reserved:
     asked: int = 0  # how many choices were made outside of kernels
     notes: Any = None  # of the placement, where a choice was made
     line: DeviceLine | None = None  # devices over time, where a choice was made
+    ledger: Ledger = field(default_factory=Ledger)
 
     @classmethod
     def begin(
@@ -101,7 +102,7 @@ class Reserved:
         """
         nodes, jobs = view.total.shape[1], view.columns.asks.shape[1]
         rule = PlanRule(int(Grain.NODES), whole, FITS.get(place, 0))
-        plan = cls(rule, columns_for(ledger_of(view, lends), nodes, jobs), chosen=every, every=every, lends=lends)
+        plan = cls(rule, columns_for(Ledger().of(view, lends), nodes, jobs), chosen=every, every=every, lends=lends)
         plan.replace(may_lend=may_lend, aside=limits_of(view))
         plan.look_at_sets(view)
         servers = lends and not whole and view.cluster.tiers is not None
@@ -356,7 +357,7 @@ class Reserved:
 
     def take_over(self, view: View, **expected: Ints) -> None:
         """Take over the columns of the ledger, with others in place of some."""
-        self.replace(**dict(zip(LEDGER, ledger_of(view, self.lends, self.later), strict=True)) | expected)
+        self.replace(**dict(zip(LEDGER, self.ledger.of(view, self.lends, self.later), strict=True)) | expected)
         if len(self.columns.installed) != len(view.columns.open_to):
             self.look_at_sets(view)
         self.make_room(view)
