@@ -7,7 +7,7 @@ import pytest
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.state import ClusterState
-from unrack.policy.discipline.skyline.columns import CLAIMED, LEASES, columns_for, ledger_of, room_for_reserved
+from unrack.policy.discipline.skyline.columns import CLAIMED, LEASES, columns_for, Ledger, room_for_reserved
 from unrack.view import View
 from unrack.workload.job import job_table
 from unrack.workload.store import JobStore
@@ -19,7 +19,7 @@ def test_what_is_kept_has_as_much_room_as_what_is_made_anew(what: int, kept: int
     none = np.zeros(0, np.int64)
     jobs = job_table(submit_us=none, work_us=none, tasks=none)
     state = ClusterState(Cluster.from_dict({"nodes": [{"count": 2, "cores": 2}]}), jobs.asks)
-    columns = columns_for(ledger_of(View(state, JobStore(jobs)), lends=False), 2, 0)
+    columns = columns_for(Ledger().of(View(state, JobStore(jobs)), lends=False), 2, 0)
     names = ("new_rows", "rows") if what == LEASES else ("new_claims", "claims")
     wide = 5 if what == LEASES else 2
     columns = columns._replace(

@@ -209,31 +209,13 @@ def loan_count(uses: MemoryUse, job: int) -> int:
 def with_loans(
     running: Ints, count: int, pool: Ints, lease_at: Ints, claims: Ints, claimed_at: Ints, places: int, uses: MemoryUse,
     found: Ints, at: Ints, held: Ints, held_at: Ints,
-) -> tuple[int, int]:  # fmt: skip
-    """Write what running jobs hold, with their loans, if there is room.
+) -> None:  # fmt: skip
+    """Write what running jobs hold, with their loans.
 
-    Parameters
-    ----------
-    running, count, pool, lease_at, claims, claimed_at, places
-        As the ledger has them; how many run; how many places there are of resources.
-    found, held : int64[room, 5], int64[room, 2]
-        Rows and claims, to be written.
-    at, held_at : int64[2, jobs]
-        To be written: the first row, or claim, of each job that runs, and how many it has; of others anything.
-
-    Returns
-    -------
-    rows, claims
-        How many there are.
+    Those before ``found`` are as the ledger has them; ``count``: how many run; ``places``: how many of resources there
+    are. Written: rows and claims, and the first and the number of each job that runs (``at``, ``held_at``).
     """
     use, first_of = uses.use, uses.first_of
-    rows, more = 0, 0
-    for i in range(count):
-        job = running[OF_JOB, i]
-        loans = loan_count(uses, job)
-        rows, more = rows + lease_at[ROW_COUNT, job] + loans, more + claimed_at[ROW_COUNT, job] + loans
-    if rows > len(found) or more > len(held):
-        return rows, more
     row = claim = 0
     for i in range(count):
         job = running[OF_JOB, i]
@@ -255,7 +237,6 @@ def with_loans(
                 row, claim = row + 1, claim + 1
             entry = use[NEXT_OF, entry]
         at[ROW_COUNT, job], held_at[ROW_COUNT, job] = row - at[FIRST_ROW, job], claim - held_at[FIRST_ROW, job]
-    return rows, more
 
 
 def smaller(lease: Lease, mb_by_node: Mapping[int, int]) -> Lease:

@@ -112,14 +112,16 @@ class DeviceLine:
 
     def _as_now(self, now: int) -> None:
         """Let the columns of now be those of the ledger, which may not be written meanwhile."""
-        play, (first, last) = self._plays[BASE], self._span
-        self._own[BASE].job_group[:, first:last], self._own[BASE].job_node[:, first:last] = -1, -1
+        source, own, play, (first, last) = self._source, self._own[BASE], self._plays[BASE], self._span
+        own.job_group[:, first:last], own.job_node[:, first:last] = -1, -1
+        for name in (*HELD_BY_DEVICE, "counter"):
+            column = getattr(source, name)
+            getattr(own, name)[: len(column)] = column
         count, runs = len(self._runs), np.array(self._runs, np.int64).reshape(-1, 3).T
-        first, last = self._span = (int(runs[1].min()), int(runs[1].max()) + 1) if count else (0, 0)
-        for own, source in self._whole:
-            own[...] = source
-        for own, source in self._by_job:
-            own[:, first:last] = source[:, first:last]
+        self._span = first, last = (int(runs[1].min()), int(runs[1].max()) + 1) if count else (0, 0)
+        for name in BY_JOB:
+            column = getattr(source, name)
+            getattr(own, name)[: len(column), first:last] = column[:, first:last]
         play.running[:, :count] = runs
         play.leaving[:], play.done[:] = 0, -1
         play.leaving[list(self._like.detaching)] = list(self._like.detaching.values())
@@ -303,10 +305,6 @@ class DeviceLine:
         self._together()
 
     def _together(self) -> None:
-        base, source = self._own[BASE], self._source
-        self._by_job = [(getattr(base, name), getattr(source, name)) for name in BY_JOB]
-        whole = [(getattr(base, name), getattr(source, name)) for name in (*HELD_BY_DEVICE, "counter")]
-        self._whole = [(own[: len(column)], column) for own, column in whole]
         own = (part.kernel for pair in zip(self._own, self._plays, strict=True) for part in pair)
         self.columns = DeviceTimeline._make([*own, self._booked.kernel, self._held.kernel])
 

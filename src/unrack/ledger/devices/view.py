@@ -104,10 +104,11 @@ class DeviceView:
         c, some = self._columns, full > 0
         for kind in np.flatnonzero(c.needs[:, job]).tolist():
             mine, which, wants = c.pool[at.KIND_OF] == kind, c.device[at.KIND] == kind, c.wants[kind, :, job]
-            slow = c.overhead[mine].any() or c.pool[[at.ATTACH_US, at.DETACH_US]][:, mine].any()
-            counted = (c.whole[kind] >= 0 and wants[c.whole[kind]] > 0) or (c.pool[at.SPLIT, mine] > 1).any()
             small = c.pool[at.COUNT, mine].sum() < full.sum() or (c.capacity[:, which] < wants[:, None]).any()
-            if counted or slow or small or c.model[kind, job] >= 0:
+            if small or c.model[kind, job] >= 0 or (c.whole[kind] >= 0 and wants[c.whole[kind]] > 0):
+                return False
+            slow = c.overhead[mine].any() or c.pool[[at.ATTACH_US, at.DETACH_US]][:, mine].any()
+            if slow or (c.pool[at.SPLIT, mine] > 1).any():
                 return False
             reach, of = np.unique(self.installed.reach[mine][:, some], axis=0, return_inverse=True)
             enough = np.bincount(of.ravel(), c.pool[at.COUNT, mine], len(reach)) >= reach @ full[some]

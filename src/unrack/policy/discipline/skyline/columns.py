@@ -6,7 +6,6 @@ Columns have room for more than is there, and are replaced by larger ones once i
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -266,19 +265,12 @@ def limits_of(view: View) -> Ints:
 NOTHING_CLAIMED = tuple(map(sealed, (np.zeros(0, np.int64), np.zeros((0, 2), np.int64), np.zeros((2, 0), np.int64))))
 
 
-@lru_cache(maxsize=4)
-def none_held(jobs: int) -> Ints:
-    """int64[2, jobs]: where the claims of jobs are that have none."""
-    return sealed(np.zeros((2, jobs), np.int64))
-
-
 class Ledger:
     """The columns of the ledger that a view shows; those that are made for it stay the same while they have room."""
 
     def __init__(self) -> None:
-        self._made = [np.zeros(shape, np.int64) for shape in (0, (0, 5), (2, 0), (0, 2), (2, 0))]
-        self._shown = [*map(shown, self._made)]
-        self._asks = self._limit_us = self._made[0]
+        self._made, self._shown = [NOTHING_CLAIMED[0]] * 5, list[Ints]()
+        self._asks = self._limit_us = NOTHING_CLAIMED[0]
 
     def __deepcopy__(self, memo: Any) -> Ledger:
         """Another, with columns of its own."""
@@ -297,27 +289,20 @@ class Ledger:
         free, held, held_at = NOTHING_CLAIMED if claimed is None else (claimed.free, claimed.rows, claimed.held_at)
         if not lends:
             return *nodes, seen.running, seen.pool, seen.lease_at, free, held, held_at
-        places, jobs = len(free), seen.lease_at.shape[1]
-        self._have(0, (places + len(view.lent),))
+        places, by_job = len(free), seen.lease_at.shape
+        more = 0 if seen.memory is None else seen.memory.use.shape[1]
+        shapes = (places + len(view.lent),), (len(seen.pool) + more, 5), by_job, (len(held) + more, 2), by_job
+        if any(own.shape != shape for own, shape in zip(self._made, shapes, strict=True)):
+            self._made = [np.empty(shape, np.int64) for shape in shapes]
+            self._shown = [*map(shown, (*self._made, np.zeros(by_job, np.int64)))]
         self._made[0][:places], self._made[0][places:] = free, PLENTY - view.lent
+        room, rows, at, *own, none = self._shown
         if seen.memory is None or not later:
-            return *nodes, seen.running, seen.pool, seen.lease_at, self._shown[0], held, held_at
-        held_at, uses = shown(none_held(jobs) if claimed is None else held_at), seen.memory.kernel
-        self._have(2, (2, jobs))
-        self._have(4, (2, jobs))
+            return *nodes, seen.running, seen.pool, seen.lease_at, room, held, held_at
+        held_at, uses = none if claimed is None else shown(held_at), seen.memory.kernel
         how = seen.running, seen.running_count, seen.pool, seen.lease_at, held, held_at, places, uses
-        rows, claims = with_loans(*how, *self._made[1:])
-        if rows > len(self._made[1]) or claims > len(self._made[3]):
-            self._have(1, (2 * rows, 5))
-            self._have(3, (2 * claims, 2))
-            with_loans(*how, *self._made[1:])
-        room, rows_shown, at, *own = self._shown
-        return *nodes, seen.running, rows_shown, at, room, *own
-
-    def _have(self, which: int, shape: tuple[int, ...]) -> None:
-        if self._made[which].shape != shape:
-            self._made[which] = np.empty(shape, np.int64)
-            self._shown[which] = shown(self._made[which])
+        with_loans(*how, *self._made[1:])
+        return *nodes, seen.running, rows, at, room, *own
 
 
 def steps_to_look_at(steps: int) -> Ints:
