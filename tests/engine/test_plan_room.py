@@ -7,7 +7,7 @@ import pytest
 
 from unrack.cluster.spec import Cluster
 from unrack.ledger.state import ClusterState
-from unrack.policy.discipline.skyline.columns import CLAIMED, LEASES, columns_for, Ledger, room_for_reserved
+from unrack.policy.discipline.skyline.columns import CLAIMED, LEASES, Ledger, columns_for, room_for_reserved
 from unrack.view import View
 from unrack.workload.job import job_table
 from unrack.workload.store import JobStore
