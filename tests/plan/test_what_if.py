@@ -166,6 +166,12 @@ def test_a_time_at_which_a_job_is_unlike_those_that_a_run_begins_with_is_refused
     assert said in str(done.exception or "")
 
 
+def test_a_time_at_which_no_job_runs_or_waits_is_refused(tmp_path: Path) -> None:
+    path = study(tmp_path, [{"id": str(at), "submit": at, "request": 60} for at in (0, 3600)], more="")
+    done = command(path, "--at", "30 min", "--cores", 1, "--time", "1 h")
+    assert "--at: got 30 min, wanted a time at which jobs run or wait" in str(done.exception)
+
+
 # --- what may be so ---------------------------------------------------------------------------------------------------
 
 

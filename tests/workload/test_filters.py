@@ -90,6 +90,10 @@ def test_dates_stay_where_they_were_when_times_are_rebased(began: int | None) ->
     assert "UnixStartTime" not in rebase(made()).intake.header
 
 
+def test_times_beyond_all_dates_are_no_dates() -> None:
+    assert local_clock([1_767_600_469 * S, 2**34 * S], {}) is None
+
+
 def spaced(count: int) -> Workload:
     submit = np.arange(count) * 1000 * S
     jobs = job_table(submit_us=submit, work_us=np.full(count, S), tasks=np.ones(count), deadline_us=submit + 50 * S)
