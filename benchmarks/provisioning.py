@@ -32,6 +32,11 @@ WAYS = {
     "band of 10 %": ", band=0.1",
     "keeps 30 %": ", keep=0.3",
     "least is lost": ", stop=least-lost",
+    "EASY": ", scheduler=easy",
+    "EASY, room for growth": ", scheduler=easy, growth=1",
+    "conservative": ", scheduler=conservative",
+    "conservative, room for half": ", scheduler=conservative, growth=0.5",
+    "conservative, room for growth": ", scheduler=conservative, growth=1",
 }
 SYSTEMS = (("32 GB", 0.5), ("64 GB", 1.0))
 """Memory of every node, and the node-hours by jobs that need more than 64 GB: the thesis's underprovisioned systems."""
@@ -85,11 +90,11 @@ def compared(sources: dict[str, dict[str, Any]], ways: dict[str, str], seeds: in
                         )
                 print(f"{name}, nodes of {memory}, {100 * large:.0f} % large jobs, requests {words}", flush=True)
                 base = np.array(found["Dynamic"])
-                print(f"  {'Dynamic':26} {base[:, 0].mean():8.3f} jobs/h, {base[:, 1].mean():6.1f} stops", flush=True)
+                print(f"  {'Dynamic':32} {base[:, 0].mean():8.3f} jobs/h, {base[:, 1].mean():6.1f} stops", flush=True)
                 for way in ways:
                     own = np.array(found[way])
                     thr, stops = interval(100 * (own[:, 0] / base[:, 0] - 1)), interval(own[:, 1] - base[:, 1])
-                    print(f"  {way:26} throughput {thr} %, stops {stops}", flush=True)
+                    print(f"  {way:32} throughput {thr} %, stops {stops}", flush=True)
 
 
 def interval(values: np.ndarray) -> str:

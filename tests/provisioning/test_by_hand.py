@@ -207,3 +207,51 @@ def test_checkpoints_cost_the_same_in_the_compiled_loop(monkeypatch: pytest.Monk
     plain = work(replace(table(*[job(0, 700, 0)] * 3), usage=None))
     costs = {"checkpoint_every": "300 s", "checkpoint_cost": "10 s"}
     assert simulate(nodes(100), plain, "fcfs", world=World(changes=costs)).jobs["run_s"].to_list() == [720.0] * 3
+
+
+def shared(*jobs: dict[str, Any]) -> Any:
+    """Jobs of one core a task, which share nodes."""
+    return work(table(*jobs, cores=1))
+
+
+@pytest.mark.parametrize(("growth", "starts"), [(0, [0, 0, 1000, 1000]), (1, [0, 0, 1000, 320])])
+def test_a_head_is_promised_what_is_free_once_running_jobs_have_grown(growth: int, starts: list[int]) -> None:
+    """The first asks 80 of 100, uses 20 to begin with, and 80 from 550 s on, after the second has made room at 600 s.
+
+    The third asks 70: at 600 s for as long as the first holds 20, and at 1000 s if it is taken to hold what it asks.
+    Then the last, which ends at 720 s, is in nobody's way.
+    """
+    jobs = shared(
+        job(0, 1000, 80, [(0, 20), (0.55, 80)]), job(0, 600, 20, [(0, 20)]), job(310, 100, 70, [(0, 70)]),
+        job(320, 400, 30, [(0, 0)]),
+    )  # fmt: skip
+    policy = f"easy(provisioning=dynamic, monitor=60 s, growth={growth})"
+    found = simulate(nodes(100), jobs, policy)
+    assert found.jobs["start_s"].to_list() == starts
+    assert found.jobs["memory_stops"].sum() == 0
+
+
+def crowd(seed: int, count: int = 40) -> Any:
+    """Jobs that share four nodes, run for as long as they ask, and use at most the memory that they ask."""
+    random = np.random.default_rng(seed)
+    own = []
+    for submit in np.sort(random.integers(0, 120 * count, count)).tolist():
+        mb, first = int(random.integers(5, 61)), random.integers(0, 61, 3)
+        curve = [(at, float(min(mb, use))) for at, use in zip((0, 0.3, 0.7), first.tolist(), strict=True)]
+        own.append(job(submit, int(random.integers(100, 4000)), mb, curve, tasks=int(random.integers(1, 3))))
+    return shared(*own)
+
+
+def test_plans_that_leave_room_for_all_growth_are_those_of_memory_that_stays() -> None:
+    """And nobody is stopped; half of the growth is between that and none."""
+    stops, waits = np.zeros(3), np.zeros(3)
+    for seed in range(4):
+        jobs, cluster = crowd(seed), nodes(100, 100, 100, 100)
+        fixed = simulate(cluster, jobs, "conservative").jobs["start_s"].to_list()
+        for i, growth in enumerate((0, 0.5, 1)):
+            found = simulate(cluster, jobs, f"conservative(provisioning=dynamic, growth={growth})").jobs
+            stops[i] += found["memory_stops"].sum()
+            waits[i] += found["wait_s"].sum()
+        assert found["start_s"].to_list() == fixed, seed
+    assert stops[0] > stops[1] > stops[2] == 0
+    assert waits[0] < waits[1] < waits[2]

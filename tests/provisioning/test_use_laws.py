@@ -46,6 +46,9 @@ POLICIES = (
     f"baseline(scheduler=conservative, {DYNAMIC}, keep=0.1)",
     f"baseline({DYNAMIC})",
     f"easy({DYNAMIC}, nodes=whole)",
+    f"disaggregated(scheduler=conservative, {DYNAMIC}, growth=1)",
+    f"easy(memory=disaggregated, {DYNAMIC}, growth=0.5)",
+    f"slurm({DYNAMIC}, growth=1)",
 )
 
 
@@ -73,7 +76,7 @@ def static(text: str) -> str:
     """The same policy with memory that stays."""
     own = [part for part in text[text.index("(") + 1 : -1].split(", ")
            if part.split("=")[0] not in ("provisioning", "monitor", "band", "keep", "initial", "admit", "pull", "stop",
-                                         "restart", "reserve_after")]  # fmt: skip
+                                         "restart", "reserve_after", "growth")]  # fmt: skip
     return f"{text[: text.index('(')]}({', '.join(own)})"
 
 

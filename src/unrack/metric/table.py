@@ -82,10 +82,8 @@ METRICS = by_name(
     Metric("jobs_finished", "jobs", "high", "jobs that ended: with their work done, or at their limit", "count"),
     Metric("jobs_rejected", "jobs", "low", "jobs too big for the cluster, rejected, or cancelled for others", "count"),
     Metric("jobs_queued", "jobs", "low", "jobs that never started", "count"),
-    Metric(
-        "served", "", "high", "share of the core-time asked for by jobs that did all their work",
-        "Σ tasks x cores x work of these / the same of all jobs submitted in the window",
-    ),
+    Metric("served", "", "high", "share of the core-time asked for by jobs that did all their work",
+           "Σ tasks x cores x work of these / the same of all jobs submitted in the window"),
     *(
         Metric(f"{column}_{statistic}", unit, "low", f"{name} {words}", f"{rule}, {formula}")
         for column, (unit, words, formula) in OF_JOBS.items()
@@ -93,32 +91,20 @@ METRICS = by_name(
     ),
     Metric("throughput_jobs_per_h", "jobs/h", "high", "jobs ended per hour of the window", "ended / window"),
     Metric("makespan_s", "s", "low", "from the first submission to the last end", "max end - min submit"),
-    Metric(
-        "utilisation_cores", "", "high", "share of the online cores that jobs held",
-        "∫ held cores dt / ∫ online cores dt",
-    ),
-    Metric(
-        "utilisation_cores_asked", "", "high", "share of the online cores that running jobs asked for",
-        "∫ cores asked by running jobs dt / ∫ online cores dt",
-    ),
-    Metric(
-        "utilisation_memory", "", "high", "share of the installed memory that jobs held",
-        "∫ held MB dt / (installed MB x window)",
-    ),
+    Metric("utilisation_cores", "", "high", "share of the online cores that jobs held",
+           "∫ held cores dt / ∫ online cores dt"),
+    Metric("utilisation_cores_asked", "", "high", "share of the online cores that running jobs asked for",
+           "∫ cores asked by running jobs dt / ∫ online cores dt"),
+    Metric("utilisation_memory", "", "high", "share of the installed memory that jobs held",
+           "∫ held MB dt / (installed MB x window)"),
     Metric("queue_length_mean", "jobs", "low", "waiting jobs, averaged over time", "∫ waiting dt / window"),
     Metric("queue_length_max", "jobs", "low", "most jobs waiting at one time", "max waiting"),
-    Metric(
-        "missed_deadlines", "", "low", "share of jobs that miss their deadline: late, cut at a limit, or never done",
-        "count / jobs submitted in the window",
-    ),
-    Metric(
-        "missed_deadlines_high", "", "low", "share of the jobs that are of high priority and miss their deadline",
-        "count with priority > 0 / jobs submitted in the window",
-    ),
-    Metric(
-        "bound_missed_deadlines", "", "", "share of missed deadlines that no policy could avoid",
-        "docs/metrics.md, the bound",
-    ),
+    Metric("missed_deadlines", "", "low", "share of jobs that miss their deadline: late, cut at a limit, or never done",
+           "count / jobs submitted in the window"),
+    Metric("missed_deadlines_high", "", "low", "share of the jobs that are of high priority and miss their deadline",
+           "count with priority > 0 / jobs submitted in the window"),
+    Metric("bound_missed_deadlines", "", "", "share of missed deadlines that no policy could avoid",
+           "docs/metrics.md, the bound"),
     Metric("restarts", "", "low", "attempts that ended before their job did", "count"),
     Metric("window_start_s", "s", "", "start of the window of the metrics of time", ""),
     Metric("window_end_s", "s", "", "end of the window of the metrics of time", ""),
@@ -126,26 +112,18 @@ METRICS = by_name(
 
 KIND_METRICS = by_name(
     Metric("used_KIND", "", "", "share of the devices in use", "∫ devices in use dt / (devices x window)"),
-    Metric(
-        "asked_KIND_QUANTITY", "", "high", "share of what is installed that running jobs ask for; above 1 where shared",
-        "∫ amount asked by running jobs dt / (installed x window)",
-    ),
-    Metric(
-        "composition_size_KIND", "devices", "", "devices in a composition in use",
-        "mean over the time in which some are in use of devices in use / compositions in use",
-    ),
-    Metric(
-        "sharing_KIND", "jobs", "", "jobs on a composition in use",
-        "mean over the window of shares held / compositions in use, 0 while none is",
-    ),
-    Metric(
-        "stranded_KIND", "", "low", "share of the devices that are free, with no free cores in reach",
-        "∫ stranded devices dt / (devices x window); enough = fewest cores of a job that asks for the kind",
-    ),
-    Metric(
-        "fragmentation_KIND_QUANTITY", "", "low", "share of the devices in use that no job asks; below 0 where shared",
-        "1 - ∫ amount asked by running jobs dt / ∫ installed on devices in use dt",
-    ),
+    Metric("asked_KIND_QUANTITY", "", "high",
+           "share of what is installed that running jobs ask for; above 1 where shared",
+           "∫ amount asked by running jobs dt / (installed x window)"),
+    Metric("composition_size_KIND", "devices", "", "devices in a composition in use",
+           "mean over the time in which some are in use of devices in use / compositions in use"),
+    Metric("sharing_KIND", "jobs", "", "jobs on a composition in use",
+           "mean over the window of shares held / compositions in use, 0 while none is"),
+    Metric("stranded_KIND", "", "low", "share of the devices that are free, with no free cores in reach",
+           "∫ stranded devices dt / (devices x window); enough = fewest cores of a job that asks for the kind"),
+    Metric("fragmentation_KIND_QUANTITY", "", "low",
+           "share of the devices in use that no job asks; below 0 where shared",
+           "1 - ∫ amount asked by running jobs dt / ∫ installed on devices in use dt"),
 )  # fmt: skip
 """Metrics of pooled devices: one for every kind of device, and every quantity, that the cluster has."""
 

@@ -325,7 +325,7 @@ class Assumed:
         later = self._trust or now > ledger.now
         over = int(np.searchsorted(self.running[ENDS_US], now, "right")) if later else 0
         state.version += 1  # what is kept of one moment is not true of the next
-        state.free[:] = free
+        state.free[0], state.free[1] = free[0], np.maximum(free[1], 0)  # jobs that grow may take more than there is
         state.free_cores = int(np.maximum(free[0], 0).sum())  # closed nodes have less than none
         if state.claimed is not None and ledger.columns.claimed is not None:
             state.claimed.free[:] = ledger.columns.claimed.free

@@ -25,7 +25,7 @@ from unrack.ledger.state import ClusterState
 from unrack.sealed import sealed
 from unrack.units import NEVER_US
 from unrack.view.windows import outside_windows
-from unrack.workload.job import CORES, ESTIMATE, MEMORY, TASKS
+from unrack.workload.job import ESTIMATE, AskColumns
 from unrack.workload.seen_job import SeenJob
 from unrack.workload.store import JobStore
 from unrack.workload.tier_asks import TierAsk, TierAsks
@@ -41,7 +41,7 @@ class NodeColumns(NamedTuple):
     online: Bools  # which are in service
 
 
-class View:
+class View(AskColumns):
     """The state as policies see it: arrays that cannot be written, of jobs that have been submitted.
 
     What a policy must not know is not here: jobs that are not submitted yet, and how long a job will really run (unless
@@ -60,6 +60,9 @@ class View:
         int64[nodes]: how many MB each node may lend besides what it does; ``None``: all that is free.
     devices
         A :class:`unrack.ledger.devices.view.DeviceView` of the pooled devices; ``None`` on a cluster without pools.
+    grows
+        What running jobs may still come to hold of memory: node and MB (int64[k, 2]), and of each job the first and
+        the last (int64[2, jobs], of jobs that run); for plans, where a policy wants it left free. ``None``: nothing.
     knows_windows
         Whether what it says is free of places is so beside what windows keep of them for others.
     columns
@@ -75,6 +78,7 @@ class View:
         self.cluster: Cluster = state.cluster
         self.contention: object = None
         self.lendable: Ints | None = None
+        self.grows: tuple[Ints, Ints] | None = None
         self.now, self.knows_windows = 0, False
         self._kinds = dict(zip(state.cluster.devices.kinds, state.cluster.devices.quantities, strict=True))
         self.devices = None if state.devices is None else DeviceView(state.devices.reader)
@@ -90,24 +94,6 @@ class View:
     def asks(self) -> Ints:
         """int64[4, jobs]: per job: tasks, cores per task, MB per task, and the expected run time in µs."""
         return self.columns.asks[:, : self._state.known]
-
-    @property
-    def tasks(self) -> Ints:
-        """int64[jobs]: how many tasks each has, which start and end together."""
-        column: Ints = self.asks[TASKS]
-        return column
-
-    @property
-    def cores(self) -> Ints:
-        """int64[jobs]: cores of each task of a job."""
-        column: Ints = self.asks[CORES]
-        return column
-
-    @property
-    def memory_mb(self) -> Ints:
-        """int64[jobs]: MB of each task of a job."""
-        column: Ints = self.asks[MEMORY]
-        return column
 
     @property
     def estimate_us(self) -> Ints:

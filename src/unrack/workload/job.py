@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from operator import index
-from typing import Any, SupportsIndex
+from typing import Any, Protocol, SupportsIndex
 
 import numpy as np
 import polars as pl
@@ -119,8 +119,36 @@ class Job:
         return hash(self.index)
 
 
+class _Asks(Protocol):
+    @property
+    def asks(self) -> Ints:
+        """int64[4, jobs]."""
+
+
+class AskColumns:
+    """What jobs ask for: rows of :attr:`JobTable.asks` by name."""
+
+    @property
+    def tasks(self: _Asks) -> Ints:
+        """int64[jobs]: how many tasks each has, which start and end together."""
+        column: Ints = self.asks[TASKS]
+        return column
+
+    @property
+    def cores(self: _Asks) -> Ints:
+        """int64[jobs]: cores of each task of a job."""
+        column: Ints = self.asks[CORES]
+        return column
+
+    @property
+    def memory_mb(self: _Asks) -> Ints:
+        """int64[jobs]: MB of each task of a job."""
+        column: Ints = self.asks[MEMORY]
+        return column
+
+
 @dataclass(frozen=True, eq=False)
-class JobTable:
+class JobTable(AskColumns):
     """Jobs in columns, in order of (submission, id); row i is job i everywhere in a run.
 
     Jobs that run when the run begins come before all others.
@@ -191,24 +219,6 @@ class JobTable:
             Need.TIERS: self.slo is not None and self.slo.any,
         }
         return frozenset(need for need, said in found.items() if said)
-
-    @property
-    def tasks(self) -> Ints:
-        """int64[jobs]: tasks in the gang."""
-        column: Ints = self.asks[TASKS]
-        return column
-
-    @property
-    def cores(self) -> Ints:
-        """int64[jobs]: cores per task."""
-        column: Ints = self.asks[CORES]
-        return column
-
-    @property
-    def memory_mb(self) -> Ints:
-        """int64[jobs]: MB per task."""
-        column: Ints = self.asks[MEMORY]
-        return column
 
     @property
     def request_us(self) -> Ints:

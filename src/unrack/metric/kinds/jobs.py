@@ -34,15 +34,11 @@ def served(jobs: pl.DataFrame) -> float | None:
 
 
 CORE_METRICS = by_name(
-    Metric(
-        "core_distance_over_least", "", "low",
-        "hops between the cores of finished jobs on one die, over the least that empty dies allow",
-        "Σ core_distance / Σ core_distance_least",
-    ),
-    Metric(
-        "core_pairs_apart", "", "low", "pairs of cores of one job and node that were on different dies",
-        "Σ cores_apart",
-    ),
+    Metric("core_distance_over_least", "", "low",
+           "hops between the cores of finished jobs on one die, over the least that empty dies allow",
+           "Σ core_distance / Σ core_distance_least"),
+    Metric("core_pairs_apart", "", "low", "pairs of cores of one job and node that were on different dies",
+           "Σ cores_apart"),
 )  # fmt: skip
 """Metrics of the cores that jobs had, in runs that chose them."""
 
@@ -60,15 +56,11 @@ def core_metrics(window: Window) -> dict[str, float | None]:
 
 FAILURE_METRICS = by_name(
     Metric("failures", "failures", "", "failures of nodes, racks and other domains", "count in the window"),
-    Metric(
-        "jobs_hit_mean", "jobs", "low", "jobs that one failure stopped, averaged over the failures",
-        "Σ jobs stopped / failures",
-    ),
+    Metric("jobs_hit_mean", "jobs", "low", "jobs that one failure stopped, averaged over the failures",
+           "Σ jobs stopped / failures"),
     Metric("jobs_hit_max", "jobs", "low", "jobs that the worst failure stopped", "max jobs stopped"),
-    Metric(
-        "core_h_lost", "core-h", "low", "core-hours that jobs had held when a failure stopped them",
-        "Σ cores held x time since the start of the attempt, over the jobs stopped",
-    ),
+    Metric("core_h_lost", "core-h", "low", "core-hours that jobs had held when a failure stopped them",
+           "Σ cores held x time since the start of the attempt, over the jobs stopped"),
 )  # fmt: skip
 """Metrics of failures, in runs that have any."""
 
@@ -92,22 +84,16 @@ KWH = 3.6e6
 
 POWER_METRICS = by_name(
     Metric("energy_kwh", "kWh", "low", "energy that all nodes drew", "∫ W dt"),
-    Metric(
-        "energy_without_jobs_kwh", "kWh", "low", "energy of nodes on which no job held anything",
-        "∫ W of nodes without jobs dt",
-    ),
-    Metric(
-        "energy_per_job_kwh", "kWh", "low", "energy over the jobs of the window that ran to their end",
-        "energy / jobs finished",
-    ),
+    Metric("energy_without_jobs_kwh", "kWh", "low", "energy of nodes on which no job held anything",
+           "∫ W of nodes without jobs dt"),
+    Metric("energy_per_job_kwh", "kWh", "low", "energy over the jobs of the window that ran to their end",
+           "energy / jobs finished"),
     Metric("energy_delay_kwh_h", "kWh h", "low", "energy-delay product", "energy x window"),
     Metric("power_mean_kw", "kW", "", "power, averaged over time", "∫ W dt / window"),
     Metric("power_peak_kw", "kW", "low", "most power at one time", "max W"),
     Metric("power_peak_of_cap", "", "", "share of the power cap that was drawn at most", "max W / cap"),
-    Metric(
-        "nodes_switched_off", "", "", "share of the nodes that were switched off",
-        "∫ nodes switched off dt / (nodes x window)",
-    ),
+    Metric("nodes_switched_off", "", "", "share of the nodes that were switched off",
+           "∫ nodes switched off dt / (nodes x window)"),
 )  # fmt: skip
 """Metrics of a cluster with the table ``power``."""
 
@@ -139,10 +125,8 @@ def power_metrics(window: Window) -> dict[str, float | None]:
 PREEMPTION_METRICS = by_name(
     Metric("preemptions", "", "low", "attempts that were stopped for other jobs", "count, by jobs in the window"),
     Metric("jobs_preempted", "", "low", "share of jobs that were stopped for others at least once", "jobs / jobs"),
-    Metric(
-        "core_h_lost_preempted", "core-h", "low", "core-hours of work that were lost with these attempts",
-        "Σ cores held x work that is not kept",
-    ),
+    Metric("core_h_lost_preempted", "core-h", "low", "core-hours of work that were lost with these attempts",
+           "Σ cores held x work that is not kept"),
     Metric("suspensions", "", "low", "how often jobs were suspended for others", "count, by jobs in the window"),
     Metric("jobs_suspended", "", "low", "share of jobs that were suspended at least once", "jobs / jobs"),
     Metric("suspended_h", "h", "low", "for how long jobs were suspended", "Σ time without cores"),
@@ -170,18 +154,15 @@ def preemption_metrics(window: Window) -> dict[str, float | None]:
 SIZE_METRICS = by_name(
     Metric("tasks_mean", "tasks", "", "mean size of finished jobs that can have several", "mean ∫ tasks dt / run"),
     Metric("size_changes", "", "low", "changes of the sizes of running jobs", "count, by jobs in the window"),
-    Metric(
-        "core_h_lost_changing", "core-h", "low", "core-hours in which jobs stood still for changes of their size",
-        "Σ cores held after it x time of a change",
-    ),
+    Metric("core_h_lost_changing", "core-h", "low", "core-hours in which jobs stood still for changes of their size",
+           "Σ cores held after it x time of a change"),
     Metric("jobs_shortened", "", "", "share of jobs that started with a shorter limit than they ask", "jobs / jobs"),
     Metric("jobs_cut", "", "low", "share of jobs that ended at their limit with work left", "jobs / jobs"),
     Metric("jobs_extended", "", "", "share of jobs that were given more time than they ask", "jobs / jobs"),
     Metric("core_h_cut", "core-h", "low", "core-hours of jobs that ended at their limit", "Σ cores x run of those"),
-    Metric(
-        "core_h_saved", "core-h", "", "core-hours of jobs that finished in more time than they ask, and would be lost",
-        "Σ cores x run of jobs with a limit above their request, of those not cut",
-    ),
+    Metric("core_h_saved", "core-h", "",
+           "core-hours of jobs that finished in more time than they ask, and would be lost",
+           "Σ cores x run of jobs with a limit above their request, of those not cut"),
 )  # fmt: skip
 """Metrics of sizes."""
 

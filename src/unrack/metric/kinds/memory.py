@@ -15,18 +15,12 @@ from unrack.steps import largest
 MB_PER_TB = 1024 * 1024
 
 MEMORY_METRICS = by_name(
-    Metric(
-        "remote_share", "", "low", "share of the memory held that was of other nodes",
-        "∫ borrowed MB dt / ∫ held MB dt",
-    ),
-    Metric(
-        "nodes_lending", "", "", "share of the nodes that lend memory, averaged over time",
-        "∫ nodes that lend dt / (nodes x window)",
-    ),
-    Metric(
-        "memory_only_nodes", "", "low", "share of the nodes that lend and compute nothing, averaged over time",
-        "∫ nodes that lend and hold no job's cores dt / (nodes x window)",
-    ),
+    Metric("remote_share", "", "low", "share of the memory held that was of other nodes",
+           "∫ borrowed MB dt / ∫ held MB dt"),
+    Metric("nodes_lending", "", "", "share of the nodes that lend memory, averaged over time",
+           "∫ nodes that lend dt / (nodes x window)"),
+    Metric("memory_only_nodes", "", "low", "share of the nodes that lend and compute nothing, averaged over time",
+           "∫ nodes that lend and hold no job's cores dt / (nodes x window)"),
     Metric("jobs_remote", "", "", "share of the finished jobs that borrowed memory", "count / jobs finished"),
     *(
         Metric(
@@ -56,37 +50,21 @@ def memory_metrics(window: Window) -> dict[str, float | None]:
 
 
 USE_METRICS = by_name(
-    Metric(
-        "memory_used", "", "high", "share of the installed memory that running jobs used",
-        "∫ MB used dt / (installed MB x window from the first look on)",
-    ),
-    Metric(
-        "memory_held_unused", "", "low", "share of the memory held by jobs that they did not use",
-        "1 - ∫ MB used dt / ∫ MB held dt",
-    ),
-    Metric(
-        "memory_overcommit_max", "", "", "share of the installed memory that running jobs ask for, at most",
-        "max MB asked / installed MB",
-    ),
-    Metric(
-        "memory_stops", "", "low", "attempts that were stopped for lack of memory", "count",
-    ),
-    Metric(
-        "jobs_out_of_memory", "", "low", "share of the jobs that were ever stopped for lack of memory",
-        "count / jobs submitted in the window",
-    ),
-    Metric(
-        "node_h_lost_memory", "node-h", "low", "node-hours of work that were lost with these attempts",
-        "Σ nodes x work that no checkpoint has kept",
-    ),
-    Metric(
-        "node_h_blocked", "node-h", "low", "node-hours in which jobs stood still for lack of memory",
-        "Σ nodes x time",
-    ),
-    Metric(
-        "memory_moved_tb", "TB", "", "memory that leases grew by and shrank by while jobs ran",
-        "Σ |change of a lease| over all changes",
-    ),
+    Metric("memory_used", "", "high", "share of the installed memory that running jobs used",
+           "∫ MB used dt / (installed MB x window from the first look on)"),
+    Metric("memory_held_unused", "", "low", "share of the memory held by jobs that they did not use",
+           "1 - ∫ MB used dt / ∫ MB held dt"),
+    Metric("memory_overcommit_max", "", "", "share of the installed memory that running jobs ask for, at most",
+           "max MB asked / installed MB"),
+    Metric("memory_stops", "", "low", "attempts that were stopped for lack of memory", "count"),
+    Metric("jobs_out_of_memory", "", "low", "share of the jobs that were ever stopped for lack of memory",
+           "count / jobs submitted in the window"),
+    Metric("node_h_lost_memory", "node-h", "low", "node-hours of work that were lost with these attempts",
+           "Σ nodes x work that no checkpoint has kept"),
+    Metric("node_h_blocked", "node-h", "low", "node-hours in which jobs stood still for lack of memory",
+           "Σ nodes x time"),
+    Metric("memory_moved_tb", "TB", "", "memory that leases grew by and shrank by while jobs ran",
+           "Σ |change of a lease| over all changes"),
 )  # fmt: skip
 """Metrics of use, in runs of workloads that say what jobs use."""
 
@@ -114,18 +92,12 @@ def use_metrics(window: Window) -> dict[str, float | None]:
 
 
 TIER_METRICS = by_name(
-    Metric(
-        "slo_broken_local", "", "low", "share of the servers placed that had less local memory than their floor",
-        "count / servers of the window that were placed",
-    ),
-    Metric(
-        "slo_broken_remote", "", "low", "share of the servers placed with too much weighted remote memory",
-        "count with Σ MB x cost of the tier > ceiling / servers of the window that were placed",
-    ),
-    Metric(
-        "servers_rejected", "", "low", "share of the servers that were refused",
-        "count / servers submitted in the window",
-    ),
+    Metric("slo_broken_local", "", "low", "share of the servers placed that had less local memory than their floor",
+           "count / servers of the window that were placed"),
+    Metric("slo_broken_remote", "", "low", "share of the servers placed with too much weighted remote memory",
+           "count with Σ MB x cost of the tier > ceiling / servers of the window that were placed"),
+    Metric("servers_rejected", "", "low", "share of the servers that were refused",
+           "count / servers submitted in the window"),
     Metric("clusters_used_mean", "clusters", "low", "clusters with a server, averaged over time",
            "∫ clusters in use dt / window"),
     Metric("clusters_used_max", "clusters", "low", "most clusters with a server at one time",
@@ -135,10 +107,8 @@ TIER_METRICS = by_name(
            "∫ price per hour dt / ∫ servers dt"),
     Metric("price_per_gb_h", "", "low", "price of a GB that a server held for an hour",
            "∫ price per hour dt / ∫ GB used dt"),
-    Metric(
-        "price_over_bound", "", "low", "price over the least that the same servers could cost within their SLOs",
-        "∫ price per hour dt / ∫ Σ price of each server alone in the empty cluster where it is cheapest dt",
-    ),
+    Metric("price_over_bound", "", "low", "price over the least that the same servers could cost within their SLOs",
+           "∫ price per hour dt / ∫ Σ price of each server alone in the empty cluster where it is cheapest dt"),
     Metric("used_memory_TIER", "", "", "share of the memory of a tier that servers held",
            "∫ MB used dt / (MB installed x window)"),
     Metric("stranded_memory_TIER", "", "low", "share of the memory of a tier that is free and out of reach",

@@ -204,6 +204,8 @@ def begin_search(head: Gang, total: Ints, whole: bool, alike: bool, c: Any) -> N
     for node in range(now.shape[1]):
         then[CPU, node], then[MEM, node] = now[CPU, node], now[MEM, node]
         room += tasks_on(now[CPU, node], now[MEM, node], total[CPU, node], head.cores, head.mb, whole)
+    for e in range(c.growth.shape[0]):
+        then[MEM, c.growth[e, 0]] -= c.growth[e, 1]
     c.heads[h, ROOM] = room
 
 
@@ -262,6 +264,9 @@ def search(
             else:
                 first = lease_at[FIRST_ROW, job]
                 room += change_rows(then, total, head, whole, pool, first, first + lease_at[ROW_COUNT, job], 1)
+            if c.growth.shape[0] > 0:
+                for e in range(c.growth_at[0, job], c.growth_at[1, job]):
+                    then[MEM, c.growth[e, 0]] += c.growth[e, 1]
             i += 1
         while k < n and started[UNTIL, by_end[k]] <= time:
             s = by_end[k]
@@ -275,7 +280,7 @@ def search(
             k += 1
         while m < moments.shape[0] and moments[m] <= time:
             m += 1
-        if not always_open(head_job, c):
+        if not always_open(head_job, c) or (c.growth.shape[0] > 0 and not alike):
             total, room = usable(head_job, time, c), 0
             for node in range(then.shape[1]):
                 room += tasks_on(then[CPU, node], then[MEM, node], total[CPU, node], head.cores, head.mb, whole)

@@ -50,7 +50,7 @@ def by_nodes_alone(job: int, groups: Groups, fixed: RowSpan, sky: Any) -> bool:
     alone = sky.windows.shape[0] == 0 and sky.may_lend.shape[0] == 0 and groups.claims == 0
     for c in range(fixed.claim, fixed.claim_end):
         alone = alone and sky.aside[0] <= fixed.claims[c, 0] < sky.aside[1]
-    return bool(alone and sky.set_owner[sky.set_of[job]] == 0)
+    return bool(alone and sky.set_owner[sky.set_of[job]] == 0 and sky.growth.shape[0] == 0)
 
 
 @inlined

@@ -126,7 +126,8 @@ def choose(order: Ints, running: int, whole: bool, terms: LendingTerms, aware: A
         return short_of(cursor, CLAIMED)
     free, most = np.empty((2, nodes), np.int64), np.empty(nodes, np.int64)
     for node in range(nodes):
-        free[CPU, node], free[MEM, node], most[node] = low[0, CPU, node], low[0, MEM, node], low[0, MEM, node]
+        free[CPU, node], free[MEM, node] = low[0, CPU, node], max(0, low[0, MEM, node])
+        most[node] = free[MEM, node]
     limit_lending(order.shape[0], us, sky, most)
     for node in range(nodes if whole else 0):  # where another starts, the job itself cannot run
         free[MEM, node] = most[node]

@@ -59,7 +59,7 @@ class CountedPlan(Plan):
         c, first, self.looked = self.columns, self.looked, self.known
         wants, jobs, seen = c.wants[first : self.known], view.queue, view.columns.claimed
         self.beyond = self.beyond or bool(len(wants) and ((wants >= CHOICE) & (wants != LENT)).any())
-        if self.beyond or not self.lends or kept_us(view) <= view.now:
+        if self.beyond or not self.lends or view.grows is not None or kept_us(view) <= view.now:
             return False
         if (own := view.columns.set_of[jobs]).any():  # the first set is of all nodes
             closed = ((view.columns.open_to[:, CPU] == 0) & (view.total[CPU] > 0)).any(axis=1)

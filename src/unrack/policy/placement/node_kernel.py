@@ -34,7 +34,7 @@ class Fit(IntEnum):
 @inlined
 def tasks_on(free_cores: int, free_mb: int, node_cores: int, cores: int, mb: int, whole: bool) -> int:
     """How many tasks of ``cores`` and ``mb`` a node can take now; whole: only if none of its cores is held."""
-    if free_cores < cores or free_mb < mb or node_cores == 0 or (whole and free_cores < node_cores):
+    if free_cores < cores or (mb > 0 and free_mb < mb) or node_cores == 0 or (whole and free_cores < node_cores):
         return 0
     if cores <= 1:
         by_cores = free_cores if cores == 1 else 2**40

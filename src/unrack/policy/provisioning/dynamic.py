@@ -23,7 +23,7 @@ import numpy as np
 from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import grown
+from unrack.ledger.columns import OF_JOB, grown
 from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES
 from unrack.ledger.state import FINISHED
 from unrack.policy.around import AroundAnother, anew, traits_of
@@ -31,8 +31,9 @@ from unrack.policy.contract import Ability, Decision, Hold, Policy, Requeue, Res
 from unrack.policy.lending.lender_cost import LendingRule, LendingTerms, Scratch, grouped, make_terms
 from unrack.policy.parameters import Parameter, count, duration, number, one_of, yes
 from unrack.policy.placement.node_kernel import columns_of
-from unrack.policy.provisioning.resize_kernel import LACKS, Wanted, resize
+from unrack.policy.provisioning.resize_kernel import LACKS, Wanted, growth_of, resize
 from unrack.reasons import Code, Reason
+from unrack.sealed import shown
 from unrack.units import SECOND_US
 from unrack.view import View
 from unrack.workload.job import TASKS
@@ -83,16 +84,19 @@ class DynamicNotes:
     inner: Any  # of the policy that starts jobs
     terms: LendingTerms  # on what terms memory is lent
     most_mb: Ints  # int64[jobs]: the most that a task of each job was ever seen to use
+    asked_mb: Ints  # int64[jobs]: what a task of each job asks; 0: not known yet
     stops: Ints  # int64[jobs]: how often each was stopped for memory
     past: PastUse  # what jobs that have ended used
     # running job → the use that it holds what it needs for: nothing changes for it while it uses the same
     settled: dict[int, bytes] = field(default_factory=dict)
     scratch: Scratch = field(default_factory=Scratch)
+    grown: int = -1  # of which version of the ledger the view says what running jobs may still come to hold
 
     def make_room(self, jobs: int) -> None:
         """Make room for so many jobs."""
         if len(self.stops) < jobs:
             self.most_mb, self.stops = grown(self.most_mb, jobs), grown(self.stops, jobs)
+            self.asked_mb = grown(self.asked_mb, jobs)
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,8 @@ class Dynamic(AroundAnother):
     # the share of the memory of all nodes that is left free for growth: jobs that would take of it do not start while
     # others run
     headroom: float = 0.0
+    # the share of what running jobs may still grow by, to what they ask, that plans for later leave free
+    growth: float = 0.0
     # which job is stopped when memory ends: the one that grows, the youngest attempt, or the one that loses least work;
     # ``"block"``: none, the one that grows stands still until there is memory, and may so wait forever
     stop: str = "grower"
@@ -140,16 +146,30 @@ class Dynamic(AroundAnother):
     def begin(self, view: View) -> DynamicNotes:
         """Nothing was seen yet."""
         room = view.columns.asks.shape[1]
-        none, zero = np.zeros(room, np.int64), np.zeros(room, np.int64)
-        return DynamicNotes(self.inner.begin(view), terms_of(self.inner, view.cluster), none, zero, PastUse())
+        none, zero, ask = (np.zeros(room, np.int64) for _ in range(3))
+        return DynamicNotes(self.inner.begin(view), terms_of(self.inner, view.cluster), none, ask, zero, PastUse())
 
     def decide(self, view: View, memory: DynamicNotes, now: int) -> tuple[list[Decision], DynamicNotes]:
         """As the inner policy decides."""
+        if self.growth and (view.grows is None or memory.grown != view.version):
+            memory.grown, view.grows = view.version, self._grows(view, memory)
         decisions, memory.inner = self.inner.decide(view, memory.inner, now)
         for decision in decisions:
             if isinstance(decision, Start):
                 memory.settled.pop(decision.lease.job, None)
         return (self._within(view, decisions) if self.headroom else decisions), memory
+
+    def _grows(self, view: View, memory: DynamicNotes) -> tuple[Ints, Ints]:
+        """What running jobs may still come to hold: the part that counts of what they ask, or were seen to need."""
+        seen, uses, count = view.columns, view.columns.memory, view.running_count
+        memory.make_room(seen.asks.shape[1])
+        assert uses is not None
+        jobs = seen.running[OF_JOB, :count]
+        for job in jobs[memory.asked_mb[jobs] == 0].tolist():
+            memory.asked_mb[job] = view.job(job).demand.memory_mb
+        most_mb = np.maximum(memory.asked_mb, memory.most_mb)
+        found, at = growth_of(seen.running, count, seen.pool, seen.lease_at, uses.kernel, most_mb, self.growth)
+        return shown(found), shown(at)
 
     def _within(self, view: View, decisions: list[Decision]) -> list[Decision]:
         """The decisions up to the first start that would take of the headroom."""
@@ -296,12 +316,14 @@ PROVISIONING = {
     "headroom": _own(
         "headroom", part, "0", "of dynamic: the share of all memory that starts leave free, for jobs that grow"
     ),
+    "growth": _own(
+        "growth", part, "0",
+        "of dynamic: the share of what running jobs may still grow by, to what they ask, that reservations leave free",
+    ),
     "stop": _own("stop", one_of(STOPS), "grower",
                  "of dynamic: which job is stopped when memory ends: " + ", ".join(STOPS)),
-    "restart": _own(
-        "restart", one_of(RESTARTS), "fail",
-        "of dynamic: fail: a stopped job begins again; checkpoint: it goes on from the last checkpoint",
-    ),
+    "restart": _own("restart", one_of(RESTARTS), "fail",
+                    "of dynamic: fail: a stopped job begins again; checkpoint: it goes on from the last checkpoint"),
     "reserve_after": _own(
         "reserve_after", count, "3", "of dynamic: after so many stops a job keeps the most that it was seen to need"
     ),

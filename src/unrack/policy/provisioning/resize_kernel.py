@@ -14,7 +14,7 @@ import numpy as np
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Ints
 from unrack.kernels.ordering import zeros
-from unrack.ledger.columns import FIRST_ROW, MEM, ROW_COUNT
+from unrack.ledger.columns import FIRST_ROW, MEM, OF_JOB, ROW_COUNT
 from unrack.ledger.lease import BORROWER, CORES, FIRST, LENDER, LOAN_MB, LOCAL_MB, NODES, TASKS
 from unrack.ledger.memory_use import AT, FOR, MB, NEXT_OF, MemoryUse, loan_count, peak_on
 from unrack.policy.lending.lease_kernel import asker_of, borrow
@@ -62,6 +62,37 @@ def with_loans(loans: Ints, end: int, more: int) -> Ints:
         for c in range(3):
             wider[i, c] = loans[i, c]
     return wider
+
+
+@compiled
+def growth_of(
+    running: Ints, count: int, pool: Ints, lease_at: Ints, uses: MemoryUse, most_mb: Ints, share: float
+) -> tuple[Ints, Ints]:
+    """What running jobs may still come to hold on each of their nodes, as of :attr:`unrack.view.View.grows`.
+
+    A ``share`` of what they do not hold of ``most_mb``: int64[jobs], MB that each of their tasks may come to hold.
+    """
+    use, have, at, size, e = uses.use, zeros(uses.lent.shape[0]), np.empty_like(lease_at), 0, 0
+    for i in range(count):
+        for r in range(lease_at[ROW_COUNT, running[OF_JOB, i]]):
+            size += pool[lease_at[FIRST_ROW, running[OF_JOB, i]] + r, NODES]
+    found = np.empty((size, 2), np.int64)
+    for i in range(count):
+        job = running[OF_JOB, i]
+        first, entry = lease_at[FIRST_ROW, job], uses.first_of[job]
+        while entry >= 0:
+            have[use[FOR, entry]] += use[MB, entry]
+            entry = use[NEXT_OF, entry]
+        at[0, job] = e
+        for r in range(first, first + lease_at[ROW_COUNT, job]):
+            for node in range(pool[r, FIRST], pool[r, FIRST] + pool[r, NODES]):
+                more = int(np.ceil(share * max(0, pool[r, TASKS] * most_mb[job] - have[node])))
+                have[node] = 0
+                if more > 0:
+                    found[e, 0], found[e, 1] = node, more
+                    e += 1
+        at[1, job] = e
+    return found[:e], at
 
 
 @inlined

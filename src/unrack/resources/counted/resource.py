@@ -20,14 +20,11 @@ from unrack.units import quantity
 Number = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
 MEASURES = (
     Metric("used_counted_QUANTITY", "", "", "share of a counter that jobs held", "∫ held dt / (installed x window)"),
-    Metric(
-        "peak_counted_QUANTITY", "", "", "share of a counter that was held at most, in one rack where it is per rack",
-        "max held / installed",
-    ),
-    Metric(
-        "full_counted_QUANTITY", "", "low", "share of the time in which nothing was left of a counter, in some rack",
-        "time with held = installed / window",
-    ),
+    Metric("peak_counted_QUANTITY", "", "",
+           "share of a counter that was held at most, in one rack where it is per rack",
+           "max held / installed"),
+    Metric("full_counted_QUANTITY", "", "low", "share of the time in which nothing was left of a counter, in some rack",
+           "time with held = installed / window"),
 )  # fmt: skip
 HEADS = {"in use": "used", "peak": "peak", "all out": "full"}
 

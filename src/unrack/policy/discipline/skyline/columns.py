@@ -120,6 +120,8 @@ class _PlanColumns(NamedTuple):
     free_places: Ints
     claimed: Ints
     claimed_at: Ints
+    growth: Ints  # as of :attr:`unrack.view.View.grows`
+    growth_at: Ints
     # what is installed, and when which jobs may use it
     installed: Ints  # int64[sets, 2, nodes]: on the nodes of each set; the first set is of all nodes
     spans: Ints  # int64[sets, 2]: the first of the nodes of each set, and the one behind the last
@@ -287,8 +289,9 @@ class Ledger:
             self._asks, self._limit_us = seen.asks, seen.asks[ASKED_US]
         claimed, nodes = seen.claimed, (seen.asks, self._limit_us, seen.free, seen.set_of)
         free, held, held_at = NOTHING_CLAIMED if claimed is None else (claimed.free, claimed.rows, claimed.held_at)
+        grows = NOTHING_CLAIMED[1:] if view.grows is None else view.grows
         if not lends:
-            return *nodes, seen.running, seen.pool, seen.lease_at, free, held, held_at
+            return *nodes, seen.running, seen.pool, seen.lease_at, free, held, held_at, *grows
         places, by_job = len(free), seen.lease_at.shape
         more = 0 if seen.memory is None else seen.memory.use.shape[1]
         shapes = (places + len(view.lent),), (len(seen.pool) + more, 5), by_job, (len(held) + more, 2), by_job
@@ -298,11 +301,11 @@ class Ledger:
         self._made[0][:places], self._made[0][places:] = free, PLENTY - view.lent
         room, rows, at, *own, none = self._shown
         if seen.memory is None or not later:
-            return *nodes, seen.running, seen.pool, seen.lease_at, room, held, held_at
+            return *nodes, seen.running, seen.pool, seen.lease_at, room, held, held_at, *grows
         held_at, uses = none if claimed is None else shown(held_at), seen.memory.kernel
         how = seen.running, seen.running_count, seen.pool, seen.lease_at, held, held_at, places, uses
         with_loans(*how, *self._made[1:])
-        return *nodes, seen.running, rows, at, room, *own
+        return *nodes, seen.running, rows, at, room, *own, *grows
 
 
 def steps_to_look_at(steps: int) -> Ints:

@@ -77,6 +77,13 @@ def give_back(seen: LedgerColumns, job: int, groups: Groups, level: Ints) -> Non
 
 
 @inlined
+def grow(level: Ints, groups: Groups, growth: Ints, first: int, last: int, sign: int) -> None:
+    """Take from one step what running jobs may still come to hold (sign -1), or give it back (1)."""
+    for e in range(first, last):
+        level[MEM, growth[e, 0] if groups.grain == 0 else groups.of[growth[e, 0]]] += sign * growth[e, 1]
+
+
+@inlined
 def free_now(level: Ints, seen: LedgerColumns, groups: Groups) -> None:
     """Let one step say what is free of each group."""
     free, total = seen.free, seen.total
@@ -103,11 +110,18 @@ def levels_of(now: int, seen: LedgerColumns, groups: Groups, slots: Slots, trust
     steps = 1
     free_now(level[0], seen, groups)
     places = slots.free.shape[0] > 0
+    growth = sky.growth if groups.grain != 1 else sky.growth[:0]
     for later in range(2):
+        if later == 1 and growth.shape[0] > 0:
+            times[1], at[1], steps = now + 1, 1, 2
+            copy_step(level, 0, 1, slots.first)
+            grow(level[1], groups, growth, 0, growth.shape[0], -1)
         for i in range(seen.running_count):
-            if (trust and running[ENDS_US, i] == now) == (later == 1):
+            job, ended = running[OF_JOB, i], trust and running[ENDS_US, i] == now
+            if later == 1 and ended and growth.shape[0] > 0:
+                grow(level[1], groups, growth, sky.growth_at[0, job], sky.growth_at[1, job], 1)
+            if ended == (later == 1):
                 continue
-            job = running[OF_JOB, i]
             if later == 1:
                 end = max(running[ENDS_US, i], now + 1)
                 if end != times[steps - 1]:
@@ -115,6 +129,8 @@ def levels_of(now: int, seen: LedgerColumns, groups: Groups, slots: Slots, trust
                     copy_step(level, steps - 1, steps, slots.first)
                     steps += 1
             give_back(seen, job, groups, level[steps - 1])
+            if later == 1 and growth.shape[0] > 0:
+                grow(level[steps - 1], groups, growth, sky.growth_at[0, job], sky.growth_at[1, job], 1)
             if not places:
                 continue
             first, count = claimed_at[LEASE_ROW, job], claimed_at[ROW_COUNT, job]

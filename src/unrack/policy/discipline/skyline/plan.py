@@ -113,7 +113,7 @@ class Plan(Grouped):
         cursor = self.columns.cursor
         cursor[STAGE] = BEGIN
         self.rounds += 1
-        keeps = self.keeps and not what.brief
+        keeps = self.keeps and not what.brief and view.grows is None
         cursor[GRAIN : BRIEF + 1] = *self.rule, *what
         made, line, alone = self._begun(jobs, now, what, choices), None, NODES_ALONE
         if cursor[KEPT] and not keeps:  # a job asks for a choice now

@@ -235,7 +235,7 @@ def planned(order: Ints, now: int, running: int, sky: Any) -> int:
     if cursor[STAGE] == BEGIN:
         if jobs > turn.shape[1]:
             return short_of(cursor, TURNS)
-        if seen.running_count + 2 * (jobs + sky.windows.shape[0]) + 4 > times.shape[0]:
+        if seen.running_count + 2 * (jobs + sky.windows.shape[0]) + 5 > times.shape[0]:
             return short_of(cursor, MOMENTS)
         if cursor[CARRIED] > 0:
             steps, used, claims_used = cursor[STEPS], cursor[ROWS], cursor[CLAIMS]

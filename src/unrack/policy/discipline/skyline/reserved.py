@@ -353,7 +353,7 @@ class Reserved:
     def mark(self, view: View) -> int:
         """What grows whenever the ledger replaces columns."""
         claims = 0 if view.columns.claimed is None else view.columns.claimed.replaced
-        return view.columns.replaced + claims + (view.version if self.lends else 0)
+        return view.columns.replaced + claims + (view.version if self.lends or view.grows is not None else 0)
 
     def take_over(self, view: View, **expected: Ints) -> None:
         """Take over the columns of the ledger, with others in place of some."""

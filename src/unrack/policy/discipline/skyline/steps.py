@@ -208,7 +208,7 @@ def rows_fit(level: Ints, k: int, span: RowSpan) -> bool:
     """Whether the rows are free in one step."""
     rows, enough = span.rows, True
     for r in range(span.first, span.last):
-        cores, mb = rows[r, CORES], rows[r, LOCAL_MB]
+        cores, mb = rows[r, CORES], rows[r, LOCAL_MB] if rows[r, LOCAL_MB] > 0 else -PLENTY
         for g in range(rows[r, FIRST], rows[r, FIRST] + rows[r, NODES]):
             enough = enough and level[k, CPU, g] >= cores and level[k, MEM, g] >= mb
         if not enough:
