@@ -27,7 +27,7 @@ from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation import fragmentation_steps, undivided_gpus
 from unrack.resources.use import COLOURS, PIECES, Kept, Measured, Metric, Table, framed, picture, rows_by_policy
 from unrack.sealed import shown
-from unrack.units import seconds_text
+from unrack.units import clock_start, seconds_text
 
 MOST_LANES = 48
 MOST_BARS = 4000
@@ -128,8 +128,8 @@ def lanes(claims: pl.DataFrame, written: dict[str, Any]) -> str:
         marks.append(f'<text x="{LANES_LEFT - 36}" y="{y + 9}" opacity=".6">GPU{gpu}</text>')
         marks.append(f'<rect class="lane" x="{LANES_LEFT}" y="{y}" width="{LANES_WIDTH}" height="{LANE - 1}"/>')
         y, last = y + LANE, (node, socket)
-    end = max(float(parts.select(pl.col("end_s").max()).item()), 1e-9)
-    begin = float(parts.select(pl.col("start_s").min()).item())
+    begin, end = float(parts["start_s"].min()), max(float(parts["end_s"].max()), 1e-9)  # type: ignore[arg-type]
+    origin = clock_start(begin)
     scale = LANES_WIDTH / max(end - begin, 1e-9)
     bars = []
     for node, gpu, job, start, stop, amount in (
@@ -137,14 +137,14 @@ def lanes(claims: pl.DataFrame, written: dict[str, Any]) -> str:
     ):
         if (node, gpu) in top:
             colour = COLOURS[crc32(str(job).encode()) % len(COLOURS)]  # the same in every process
-            words = escape(f"job {job}: {seconds_text(start)} to {seconds_text(stop)}, {amount}/1000")
+            words = escape(f"job {job}: {seconds_text(start - origin)} to {seconds_text(stop - origin)}, {amount}/1000")
             bars.append(
                 f'<rect x="{LANES_LEFT + (start - begin) * scale:.1f}" y="{top[node, gpu]}" height="{LANE - 1}" '
                 f'width="{max((stop - start) * scale, 0.5):.1f}" fill="{colour}"><title>{words}</title></rect>'
             )
     ends = (
-        f'<text x="{LANES_LEFT}" y="{y + 16}">{seconds_text(begin)}</text>'
-        f'<text x="{LANES_LEFT + LANES_WIDTH}" y="{y + 16}" text-anchor="end">{seconds_text(end)}</text>'
+        f'<text x="{LANES_LEFT}" y="{y + 16}">{seconds_text(begin - origin)}</text>'
+        f'<text x="{LANES_LEFT + LANES_WIDTH}" y="{y + 16}" text-anchor="end">{seconds_text(end - origin)}</text>'
     )
     return framed(LANES_LEFT + LANES_WIDTH + 8, y + 22, LANES_STYLE, f"{''.join([*marks, *bars])}{ends}")
 
