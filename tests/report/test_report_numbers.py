@@ -16,8 +16,17 @@ from unrack.plan.goal import amount_text
 from unrack.plots.series import binned_integral, binned_mean, distribution, lanes
 from unrack.report.answer import answer
 from unrack.report.charts.canvas import MOST_ROWS_A_PAGE, budgets, gantt_data, pack_placements
-from unrack.report.charts.chart import class_name, interval_ends, metric_choices, size_class, span_axis, sweeps
+from unrack.report.charts.chart import (
+    class_name,
+    interval_ends,
+    metric_choices,
+    setting_charts,
+    size_class,
+    span_axis,
+    sweeps,
+)
 from unrack.report.page import breakdowns, losses
+from unrack.report.sections.pool_counts import read_pool_run
 from unrack.report.setting import read_finished, settings_of
 from unrack.report.table import column_of, columns_of, comparison
 
@@ -109,6 +118,26 @@ def test_the_core_time_of_a_user_is_what_its_jobs_held_also_where_their_sizes_ch
     jobs.write_parquet(path)
     table = next(table for title, table, _ in breakdowns(settings_of(read_finished(folder).runs)[0]) if "User" in title)
     assert [(name, cells[1][0]) for name, cells in table.rows] == [("a", "54.5"), ("b", "45.5")]
+
+
+def test_charts_and_tables_of_jobs_are_of_those_that_the_metrics_are_over(tmp_path):
+    (run,) = read_finished(make_study(tmp_path / "study", jobs=60, policies=("fcfs",))).runs
+    jobs = run.frame("jobs")
+    middle_s = jobs["submit_s"].median()
+    run.record["window_us"] = [0, round(middle_s * 1e6)]
+    early, (setting,) = jobs.filter(pl.col("submit_s") <= middle_s), settings_of([run])
+    drawn = {chart["id"]: chart["series"][0] for chart in setting_charts(setting, ["fcfs"])}
+    assert drawn["wait"]["x"][-1] == pytest.approx(early["wait_s"].max(), rel=1e-5)
+    assert drawn["response"]["x"][-1] == pytest.approx(early["response_s"].max(), rel=1e-5)
+    assert sum(drawn["size"]["count"]) == len(early)
+    rows = next(table.rows for title, table, _ in breakdowns(setting) if title.startswith("Application"))
+    assert sum(int(cells[0][0]) for _, cells in rows) == len(early)
+
+
+def test_jobs_that_come_after_all_others_ended_count_where_there_is_no_window(tmp_path):
+    (run,) = read_finished(make_study(tmp_path / "study", jobs=40, policies=("fcfs",), pools=True)).runs
+    run.record["metrics"] = {**run.metrics, "window_start_s": 0.0, "window_end_s": 1.0}
+    assert read_pool_run(run).jobs.height == 40
 
 
 def test_a_table_marks_the_policy_with_the_least_wait(tmp_path):

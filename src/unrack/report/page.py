@@ -120,9 +120,7 @@ def breakdowns(setting: Setting) -> list[Breakdown]:
     marked only where that is the only seed and as many jobs of the value finished as under the others. Empty where no
     job finished.
     """
-    frames = {
-        policy: runs[0].frame("jobs", ("state", "wait_s", "core_s", *_KINDS)) for policy, runs in setting.runs.items()
-    }
+    frames = {policy: runs[0].jobs(("state", "wait_s", "core_s", *_KINDS)) for policy, runs in setting.runs.items()}
     first = next(iter(frames.values()))
     if not any((frame["state"] == "finished").any() for frame in frames.values()):
         return []

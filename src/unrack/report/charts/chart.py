@@ -84,7 +84,7 @@ def _says_something(chart: Chart) -> bool:
 
 
 def _finished(run: RunFiles) -> pl.DataFrame:
-    return run.frame("jobs", _JOBS).filter(pl.col("state") == "finished")
+    return run.jobs(_JOBS).filter(pl.col("state") == "finished")
 
 
 def noted(charts: Sequence[Chart], setting: Setting) -> list[Chart]:

@@ -138,17 +138,10 @@ def of_setting(setting: Setting, policies: Sequence[str]) -> Shown:
 def became(runs: Sequence[RunFiles]) -> dict[str, int]:
     """What became of the servers submitted in the window, counted over the runs: keys of :data:`BECAME`."""
     counts = dict.fromkeys(BECAME, 0)
+    unplaced = pl.when(pl.col("state") == "rejected").then(pl.lit("rejected")).otherwise(pl.lit("queued"))
     for run in runs:
-        jobs = run.frame("jobs", ("submit_s", "state", "slo")).filter(pl.col("submit_s").is_between(*run.window))
-        words = jobs.select(
-            pl.when(pl.col("slo").is_not_null())
-            .then("slo")
-            .when(pl.col("state") == "rejected")
-            .then(pl.lit("rejected"))
-            .otherwise(pl.lit("queued"))
-            .alias("word")
-        )
-        for word, count in words.group_by("word").len().iter_rows():
+        jobs = run.jobs(("state", "slo"))
+        for word, count in jobs.group_by(pl.coalesce("slo", unplaced).alias("word")).len().iter_rows():
             counts[word] += count
     return counts
 
