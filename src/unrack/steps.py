@@ -157,7 +157,7 @@ def largest(steps: pl.DataFrame, column: str, start_s: float, end_s: float) -> f
     >>> largest(pl.DataFrame({"time_s": [0.0, 2.0, 9.0], "mb": [10, 1, 50]}), "mb", 3.0, 5.0)
     1.0
     """
-    before = steps.filter(pl.col("time_s") < start_s).tail(1)
+    before = steps.filter(pl.col("time_s") <= start_s).tail(1)
     inside = steps.filter(pl.col("time_s").is_between(start_s, end_s))
     found = pl.concat([before, inside])[column].max()
     return float(found) if isinstance(found, int | float) else 0.0

@@ -222,6 +222,11 @@ def amount_of(
     return checked
 
 
+def clock_start(first_s: float) -> float:
+    """From when times are counted of which this is the first: from 0, or from there if they are dates, s since 1970."""
+    return first_s if first_s > DATES_S else 0.0
+
+
 def seconds_text(seconds: float) -> str:
     """A time for people: ``"1 d 2 h"``, ``"3 min 20 s"``, ``"0.5 s"``."""
     if seconds < 60:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unrack.resources.contract import Usual, UsualResource
 from unrack.resources.use import Kept, Metric, use_of, use_tables
-from unrack.steps import areas_of, each_of, held_between, levels, means, spells, summed
+from unrack.steps import areas_of, each_of, held_between, largest, levels, means, spells, summed
 
 USES = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 12), st.integers(0, 6), st.integers(1, 5)), min_size=1, max_size=14
@@ -74,6 +74,14 @@ def test_what_is_held_in_a_window_has_the_levels_and_the_area_of_a_plain_sum(
         assert means(times, level[:-1], np.linspace(start, start + length, 4)).mean() == pytest.approx(area / length)
 
 
+@given(USES, st.integers(-1, 14), st.integers(0, 12))
+def test_the_largest_level_of_a_window_is_one_that_it_has_at_some_moment(uses: Uses, start: int, length: int) -> None:
+    times, level = held_between(claims_of(uses), 0.0, 30.0)
+    steps = pl.DataFrame({"time_s": times, "held": level})
+    moments = np.arange(start, start + length + 0.5, 0.5).tolist()  # both ends included
+    assert largest(steps, "held", start, start + length) == max(held(uses, moment) for moment in moments)
+
+
 @given(USES)
 def test_use_of_places_is_that_of_a_plain_look_every_second(uses: Uses) -> None:
     installed = {f"place{which}": 3 + which for which in range(5)}
@@ -118,4 +126,6 @@ def test_a_resource_from_outside_is_shown_without_a_word_of_its_own() -> None:
     assert table.picture.count("<polyline") == 2
     assert "fcfs: 4.50 held on average" in table.picture
     assert Outside().section([]) == ()
+    late = run._replace(claims=claims.with_columns(pl.col("start_s", "end_s") + 1_717_160_000))
+    assert all(f">{words}</text>" in Outside().section([late])[0].picture for words in ("0 s", "1 h"))
     assert use_tables([], "mine.mb", "", "") == ()

@@ -65,6 +65,23 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
+def test_a_log_of_dates_has_the_failures_of_the_same_log_from_0_on(tmp_path: Path) -> None:
+    first = 1_717_160_000
+    lines = [f"{first + 400 * i},300,2,12000" for i in range(20)]
+    (tmp_path / "dates.csv").write_text("\n".join(["submit,run,tasks,memory", *lines]))
+    trace = str(tmp_path / "dates.csv")
+    path = write(
+        tmp_path, random_faults=[{"mtbf": "5 h", "mttr": 100}],
+        workloads=[{"name": "dates", "trace": trace}, {"name": "from 0", "trace": trace, "rebase": 0}],
+    )  # fmt: skip
+    run_study(load_study(path), tmp_path / "out")
+    page = write_report(tmp_path / "out").read_text()
+    dated, plain = (pl.read_parquet(folder / "failures.parquet") for _, folder in runs_of(tmp_path / "out"))
+    assert plain.height > 3
+    assert (dated["time_s"] - first).to_list() == pytest.approx(plain["time_s"].to_list())
+    assert re.search(r"<td[^>]*>\d+ d", page.partition('id="failures"')[2].partition("</section>")[0]) is None
+
+
 # --- asking for failures ----------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from unrack.cluster.spec import Cluster
 from unrack.core import Core
 from unrack.errors import ClusterError
 from unrack.policy.table import POLICIES, parse_policy
+from unrack.sim.explained.job import explain
 from unrack.sim.faults import Fault, random_faults
 from unrack.sim.kernel import Kernel
 from unrack.sim.result import Result
@@ -46,6 +47,13 @@ def test_a_job_waits_for_the_repair_where_no_other_node_can_hold_it() -> None:
     result = simulate(PAIR, work(J(0, 10, tasks=2)), "easy", world=World(faults=[fault("node1", 4, 6)]))
     assert ends(result) == [20]
     assert result.jobs["wait_s"].to_list() == [10]
+
+
+def test_a_job_is_passed_by_those_that_start_while_it_waits_not_while_it_runs() -> None:
+    jobs, world = work(J(0, 10), J(2, 5), J(4, 3)).jobs, World(faults=[fault("node0", 4, 1)])
+    told = explain(PAIR, jobs, parse_policy("sjf"), 0, world=world)
+    assert [(attempt.start_us // S, attempt.end_us // S) for attempt in told.attempts] == [(0, 4), (7, 17)]
+    assert [(one.job.id, one.start_us // S) for one in told.passed] == [(3, 5)]
 
 
 def test_all_nodes_of_a_rack_and_of_a_domain_fail_together() -> None:

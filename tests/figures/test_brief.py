@@ -6,6 +6,7 @@ import pytest
 
 import unrack
 from unrack.study.grid import load_study
+from unrack.workload.filters import rebase
 
 SERVICE = {"run_s": {"kind": "exponential", "mean": 60}}
 
@@ -40,6 +41,14 @@ def test_a_result_is_one_line_with_its_policy_size_and_metrics(result):
     wait = result.metrics["wait_s_mean"]
     for words in ("easy(order=sjf)", "50 jobs", f"mean wait {wait:.3g} s", "cores in use"):
         assert words in text
+
+
+def test_a_run_of_a_log_of_dates_is_as_long_as_that_of_the_same_log_from_0_on(result, workload):
+    dated, plain = (
+        repr(unrack.simulate(result.log.cluster, rebase(workload, first_us), "fcfs"))
+        for first_us in (1_717_160_000 * 10**6, 0)
+    )
+    assert dated == plain
 
 
 def test_a_cluster_and_a_workload_are_one_line_with_their_size(workload):

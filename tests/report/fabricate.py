@@ -65,7 +65,7 @@ def frames(jobs, nodes, rule, seed, *, cores=1, user="user", state="finished"):
         "wait_s": cut(wait), "response_s": cut(end - submit),
         "run_s": run, "request_s": run * 2, "slowdown": cut((end - submit) / run),
         "bounded_slowdown": cut(np.maximum((end - submit) / np.maximum(run, 10), 1)), "tasks": size, "nodes": size,
-        "cores": size * cores, "memory_mb": np.zeros(jobs, np.int64),
+        "cores": size * cores, "core_s": size * cores * run, "memory_mb": np.zeros(jobs, np.int64),
         "user": [f"{user}{k}" for k in rng.integers(0, 30, jobs)], "app": [f"app{k}" for k in rng.integers(0, 4, jobs)],
         "priority": np.zeros(jobs, np.int64), "state": [state] * jobs,
         "reason": ["" if state == "finished" else "too-big: cores (asked 200, free 100)"] * jobs,

@@ -110,6 +110,7 @@ def pool_frames(jobs, nodes, seed, *, sharing=3, cores=25, drives=10, gpus=1, lo
         "response_s": end - submit, "run_s": end - start, "request_s": base, "slowdown": (end - submit) / base,
         "bounded_slowdown": (end - submit) / base, "tasks": np.ones(jobs, np.int64), "nodes": np.ones(jobs, np.int64),
         "cores": [CLASSES[app]["cores"] for app in apps],
+        "core_s": (end - start) * [CLASSES[app]["cores"] for app in apps],
         "cores_per_task": [CLASSES[app]["cores"] for app in apps], "memory_mb": np.zeros(jobs, np.int64),
         "user": ["user"] * jobs, "app": apps, "priority": high.astype(np.int64), "state": ["finished"] * jobs,
         "reason": [""] * jobs, "restarts": np.zeros(jobs, np.int64), "placed_by": rules, "fastest_s": base * 0.9,

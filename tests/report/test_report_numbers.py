@@ -16,7 +16,17 @@ from unrack.plan.goal import amount_text
 from unrack.plots.series import binned_integral, binned_mean, distribution, lanes
 from unrack.report.answer import answer
 from unrack.report.charts.canvas import MOST_ROWS_A_PAGE, budgets, gantt_data, pack_placements
-from unrack.report.charts.chart import class_name, interval_ends, metric_choices, size_class, span_axis, sweeps
+from unrack.report.charts.chart import (
+    class_name,
+    interval_ends,
+    metric_choices,
+    setting_charts,
+    size_class,
+    span_axis,
+    sweeps,
+)
+from unrack.report.page import breakdowns, losses
+from unrack.report.sections.pool_counts import read_pool_run
 from unrack.report.setting import read_finished, settings_of
 from unrack.report.table import column_of, columns_of, comparison
 
@@ -77,6 +87,57 @@ def test_policies_that_share_a_label_go_by_their_full_text(tmp_path):
     for run in study.runs:
         run.record["policy_label"] = "mine"
     assert list(settings_of(study.runs)[0].runs) == ["easy(order=fcfs)", "easy(order=sjf)"]
+
+
+def lost(runs):
+    return [(loss.state, loss.low, loss.high, loss.policies) for loss in losses(settings_of(runs))]
+
+
+def test_jobs_lost_on_some_seeds_only_are_none_at_least(tmp_path):
+    runs = read_finished(make_study(tmp_path / "study", jobs=10, seeds=(0, 1), state="rejected")).runs
+    assert lost(runs) == [("rejected", 10, 10, "all")]
+    for run in runs[1::2]:
+        run.record["metrics"]["jobs_rejected"] = 0
+    assert lost(runs) == [("rejected", 0, 10, "all")]
+
+
+def test_jobs_lost_outside_the_window_of_the_metrics_are_told(tmp_path):
+    runs = read_finished(make_study(tmp_path / "study", jobs=10, state="rejected")).runs
+    for run in runs:
+        run.record.update(window_us=[0, 1], metrics={**run.metrics, "jobs_rejected": 0})
+    assert lost(runs) == [("rejected", 10, 10, "all")]
+
+
+def test_the_core_time_of_a_user_is_what_its_jobs_held_also_where_their_sizes_changed(tmp_path):
+    folder = make_study(tmp_path / "study", jobs=20, policies=("fcfs",))
+    (path,) = folder.glob("runs/*/jobs.parquet")
+    held = pl.when(pl.col("job") == 1).then(300.0).otherwise(100.0)
+    jobs = pl.read_parquet(path).with_columns(
+        core_s=held, user=pl.when(pl.col("job") > 10).then(pl.lit("b")).otherwise(pl.lit("a"))
+    )
+    jobs.write_parquet(path)
+    table = next(table for title, table, _ in breakdowns(settings_of(read_finished(folder).runs)[0]) if "User" in title)
+    assert [(name, cells[1][0]) for name, cells in table.rows] == [("a", "54.5"), ("b", "45.5")]
+
+
+def test_charts_and_tables_of_jobs_are_of_those_that_the_metrics_are_over(tmp_path):
+    (run,) = read_finished(make_study(tmp_path / "study", jobs=60, policies=("fcfs",))).runs
+    jobs = run.frame("jobs")
+    middle_s = jobs["submit_s"].median()
+    run.record["window_us"] = [0, round(middle_s * 1e6)]
+    early, (setting,) = jobs.filter(pl.col("submit_s") <= middle_s), settings_of([run])
+    drawn = {chart["id"]: chart["series"][0] for chart in setting_charts(setting, ["fcfs"])}
+    assert drawn["wait"]["x"][-1] == pytest.approx(early["wait_s"].max(), rel=1e-5)
+    assert drawn["response"]["x"][-1] == pytest.approx(early["response_s"].max(), rel=1e-5)
+    assert sum(drawn["size"]["count"]) == len(early)
+    rows = next(table.rows for title, table, _ in breakdowns(setting) if title.startswith("Application"))
+    assert sum(int(cells[0][0]) for _, cells in rows) == len(early)
+
+
+def test_jobs_that_come_after_all_others_ended_count_where_there_is_no_window(tmp_path):
+    (run,) = read_finished(make_study(tmp_path / "study", jobs=40, policies=("fcfs",), pools=True)).runs
+    run.record["metrics"] = {**run.metrics, "window_start_s": 0.0, "window_end_s": 1.0}
+    assert read_pool_run(run).jobs.height == 40
 
 
 def test_a_table_marks_the_policy_with_the_least_wait(tmp_path):
@@ -292,6 +353,14 @@ def test_no_interval_is_drawn_beyond_what_a_share_or_a_slowdown_can_be(mean, hal
         low, high = interval_ends(Estimate(mean, half, 3), column_of(name, [mean]))[1:]
         factor = 100 if most == 100 else 1
         assert min(least, mean * factor) - 1e-3 <= low <= high <= max(most, mean * factor) * (1 + 1e-5)
+
+
+def test_an_interval_of_what_may_be_below_0_or_above_1_is_drawn_whole():
+    for name, mean, low, high in (
+        ("fragmentation_nvme_bandwidth_mb_s", -0.19, -24, -14), ("asked_nvme_capacity_mb", 0.98, 93, 103),
+        ("memory_overcommit_max", 0.99, 94, 104), ("peak_links", 0.97, 92, 102),
+    ):  # fmt: skip
+        assert interval_ends(Estimate(mean, 0.05, 3), column_of(name, [mean])) == pytest.approx((mean * 100, low, high))
 
 
 @given(st.integers(1, 10**6))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
 from unrack.cli.main import app
 from unrack.report.page import breakdowns
-from unrack.report.resource_section import resource_sections
+from unrack.report.resource_section import _kept, resource_sections
 from unrack.report.setting import Setting, read_finished, settings_of
-from unrack.resources.site.told.partitions import _due
+from unrack.resources.site.told.partitions import _due, partition_tables
 from unrack.resources.use import Table
 
 STUDY = """
@@ -80,6 +81,17 @@ def test_partitions_have_their_jobs_use_and_waits(tables: dict[str, Table]) -> N
     # Job 2 waits 100 s for the only place of ann; job 6 takes a node of all, as debug is in use; job 5 is too big.
     assert found["fcfs", "debug"] == ("3", "1", f"{100 * 150 / 300:.1f} %", "50 s")
     assert found["fcfs", "all"] == ("3", "0", f"{100 * (100 + 400 + 200) / (8 * 150):.1f} %", "0 s")
+
+
+def test_the_use_of_partitions_over_seeds_is_of_the_time_of_every_run_by_itself(setting: Setting) -> None:
+    runs = [run for run in _kept(setting, "site", dict.fromkeys(setting.runs, "")) if run.policy == "fcfs"]
+    times = pl.col("submit_s", "start_s", "end_s")
+    assert runs[0].table is not None
+    later = {name: runs[0].table(name) for name in ("jobs", "placements")}
+    later["jobs"] = later["jobs"].with_columns(times + 10_000)
+    (once,) = partition_tables(runs)
+    (twice,) = partition_tables([*runs, runs[0]._replace(seed=1, table=later.__getitem__)])
+    assert [row[:6] for row in once.rows] == [row[:6] for row in twice.rows]
 
 
 def test_accounts_are_counted_with_those_below(tables: dict[str, Table]) -> None:

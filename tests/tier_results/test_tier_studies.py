@@ -241,8 +241,10 @@ def test_the_busiest_moment_is_the_first_at_which_most_memory_is_in_use() -> Non
         {"time_s": [0.0, 1.0, 2.0, 3.0, 4.0], "used_mb_a": [1, 4, 2, 0, 9], "used_mb_b": [0, 1, 3, 0, 9]}
     )
     assert busiest(steps, ["a", "b"], 0.0, 3.0) == 1.0
-    assert busiest(steps, ["a", "b"], 1.5, 2.5) == 2.0
-    assert busiest(steps, ["a", "b"], 2.5, 3.5) is None
+    assert busiest(steps, ["a", "b"], 1.5, 2.5) == 1.5  # what began before and lasts counts
+    assert busiest(steps, ["a", "b"], 2.5, 3.5) == 2.5
+    assert busiest(steps, ["a", "b"], 3.0, 3.5) is None
+    assert busiest(steps, ["a", "b"], -1.0, 0.5) == 0.0
 
 
 def test_the_bars_of_the_busiest_moment_are_all_the_memory_in_use_then(finished: Path) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled
 from unrack.kernels.arrays import Floats, Ints
-from unrack.units import DATES_S
+from unrack.units import clock_start as clock_start
 
 _SPANS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
 _WAITS = ((0, "0"), (1, "1 s"), (10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (21600, "6 h"),
@@ -118,11 +118,6 @@ def span_unit(span_s: float) -> tuple[str, int]:
     (('minutes', 60), ('days', 86400))
     """
     return next((unit, size) for unit, size in _SPANS if span_s >= 3 * size or size == 1)
-
-
-def clock_start(first_s: float) -> float:
-    """From when times are counted of which this is the first: from 0, or from there if they are dates, s since 1970."""
-    return first_s if first_s > DATES_S else 0.0
 
 
 def wait_axis() -> dict[str, Any]:

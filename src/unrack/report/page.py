@@ -81,14 +81,13 @@ def losses(settings: Sequence[Setting]) -> list[Loss]:
             _lost(run).with_columns(pl.lit(policy).alias("policy"))
             for policy, runs in setting.runs.items()
             for run in runs
-            if any(run.metrics.get(name, 1) for name in ("jobs_rejected", "jobs_queued"))
+            if run.record.get("window_us") or any(run.metrics.get(f"jobs_{name}", 1) for name in ("rejected", "queued"))
         ]
         kinds = pl.concat(lost).group_by("state", "reason", maintain_order=True) if lost else ()
         for (state, reason), own in kinds:
             count, policies = own["count"].to_list(), own["policy"].unique(maintain_order=True).to_list()
-            whole = len(policies) == len(setting.runs)
-            names = "all" if whole else ", ".join(policies)
-            low = min(count) if whole else 0
+            names = "all" if len(policies) == len(setting.runs) else ", ".join(policies)
+            low = min(count) if len(count) == sum(map(len, setting.runs.values())) else 0
             found.append(Loss(setting.title, str(state), str(reason), low, max(count), names, own["examples"][0]))
     return found
 
@@ -117,14 +116,11 @@ Breakdown = tuple[str, PlainTable, int]
 def breakdowns(setting: Setting) -> list[Breakdown]:
     """Mean waits by user, account, application, queue, partition …, where the trace has them: the first by core-time.
 
-    Core-time is cores × run time of all jobs; mean waits are of the finished jobs of each policy's first seed, and are
+    Core-time is cores held × time of all jobs; mean waits are of the finished jobs of each policy's first seed, and are
     marked only where that is the only seed and as many jobs of the value finished as under the others. Empty where no
     job finished.
     """
-    frames = {
-        policy: runs[0].frame("jobs", ("state", "wait_s", "run_s", "cores", *_KINDS))
-        for policy, runs in setting.runs.items()
-    }
+    frames = {policy: runs[0].jobs(("state", "wait_s", "core_s", *_KINDS)) for policy, runs in setting.runs.items()}
     first = next(iter(frames.values()))
     if not any((frame["state"] == "finished").any() for frame in frames.values()):
         return []
@@ -137,10 +133,9 @@ def breakdowns(setting: Setting) -> list[Breakdown]:
 
 def _breakdown(setting: Setting, kind: str, words: str, frames: Mapping[str, pl.DataFrame]) -> Breakdown:
     first = next(iter(frames.values())).with_columns(pl.col(kind).cast(pl.String).fill_null("(not known)"))
-    work = pl.col("run_s") * pl.col("cores")
     ranked = (
         first.group_by(kind)
-        .agg(work.sum().alias("work"), pl.len().alias("jobs"))
+        .agg(pl.col("core_s").sum().alias("work"), pl.len().alias("jobs"))
         .sort("work", kind, descending=[True, False])
     )
     total = float(ranked["work"].sum()) or 1.0
@@ -165,7 +160,7 @@ def _breakdown(setting: Setting, kind: str, words: str, frames: Mapping[str, pl.
         rows.append((name, (*plain(f"{jobs:,}", share), *cells)))
     heads = (
         ("jobs", "All of them."),
-        ("core-time (%)", "Cores × run time, of that of all jobs."),
+        ("core-time (%)", "Cores held × time, of that of all jobs."),
         *((f"{policy} ({column.unit})", "Mean wait of finished jobs.") for policy in frames),
     )
     return f"{words} · {setting.title}", PlainTable(heads, tuple(rows)), max(len(ranked) - TOP, 0)

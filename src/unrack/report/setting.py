@@ -34,6 +34,7 @@ from unrack.study.notes import swept_labels
 from unrack.study.results.keep import FAILED, cluster_again
 from unrack.study.results.record import read_record, readable
 from unrack.study.world import labelled
+from unrack.units import SECOND_US
 
 FRAMES = ("jobs", "usage", "placements")
 _LOANS = {"start_s": pl.Float64, "end_s": pl.Float64, "node": pl.Int32, "lender": pl.Int32, "mb": pl.Int64}
@@ -121,6 +122,12 @@ class RunFiles:
     def rows(self, name: str) -> int:
         """How many rows one of the run's tables has."""
         return self.frame(name, ("job",)).height
+
+    def jobs(self, columns: Sequence[str]) -> pl.DataFrame:
+        """These columns of the jobs that its metrics are over: those submitted in the window, or all."""
+        low, high = (time_us / SECOND_US for time_us in self.record.get("window_us") or (-math.inf, math.inf))
+        every = self.frame("jobs", tuple(dict.fromkeys(("submit_s", *columns))))
+        return every.filter(pl.col("submit_s").is_between(low, high))
 
     def loans(self) -> pl.DataFrame:
         """Columns start_s, end_s, node, lender, mb of the loans; empty where nothing was lent."""
@@ -322,7 +329,7 @@ def resampled_runs(runs: Mapping[str, Sequence[RunFiles]], length_s: float) -> d
         if len(own) > 1:
             got = f"{policy} has {len(own)} seeds"
             raise InputError("--bootstrap", got, "one run a policy: several seeds have intervals without it")
-        frames[policy] = own[0].frame("jobs", COLUMNS).filter(pl.col("submit_s").is_between(*own[0].window))
+        frames[policy] = own[0].jobs(COLUMNS)
     return resampled(frames, length_s)
 
 

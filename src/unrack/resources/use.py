@@ -13,7 +13,7 @@ import polars as pl
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Floats, Ints
 from unrack.steps import held_between, means
-from unrack.units import seconds_text
+from unrack.units import clock_start, seconds_text
 
 if TYPE_CHECKING:
     from unrack.resources.contract import Nodes
@@ -248,7 +248,7 @@ def picture(lines: Mapping[str, tuple[Floats, Floats | Ints]], unit: str, runs: 
     drawn = {policy: _pieces(*steps) for policy, steps in lines.items()}
     begin = min(float(edges[0]) for edges, _ in drawn.values())
     end = max(float(edges[-1]) for edges, _ in drawn.values())
-    most = max(float(values.max()) for _, values in drawn.values())
+    most, origin = max(float(values.max()) for _, values in drawn.values()), clock_start(begin)
     scale, marks, low = (WIDTH / max(end - begin, 1e-9), HEIGHT / max(most, 1e-9)), [], LINE + HEIGHT
     for i, ((policy, (edges, values)), colour) in enumerate(zip(drawn.items(), COLOURS, strict=False)):
         colour = colours.get(policy, colour)
@@ -266,8 +266,8 @@ def picture(lines: Mapping[str, tuple[Floats, Floats | Ints]], unit: str, runs: 
         f'<text x="{LEFT}" y="{LINE - 4}">{escape(unit)}</text>'
         f'<text x="{LEFT - 6}" y="{LINE + 8}" text-anchor="end">{most:,.1f}</text>'
         f'<text x="{LEFT - 6}" y="{low}" text-anchor="end">0</text>'
-        f'<text x="{LEFT}" y="{low + 14}">{seconds_text(begin)}</text>'
-        f'<text x="{LEFT + WIDTH}" y="{low + 14}" text-anchor="end">{seconds_text(end)}</text>'
+        f'<text x="{LEFT}" y="{low + 14}">{seconds_text(begin - origin)}</text>'
+        f'<text x="{LEFT + WIDTH}" y="{low + 14}" text-anchor="end">{seconds_text(end - origin)}</text>'
     )
     return framed(LEFT + WIDTH + 8, low + (len(marks) + 1) * LINE + 8, STYLE, f"{axes}{''.join(marks)}")
 

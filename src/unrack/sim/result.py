@@ -47,7 +47,7 @@ from unrack.sim.frames.tiers import TierHolding, tier_columns, tier_holding, tie
 from unrack.sim.log import RunLog
 from unrack.slowdown.memory.speeds import ContentionNote
 from unrack.slowdown.model import fastest
-from unrack.units import SECOND_US, seconds_text
+from unrack.units import SECOND_US, clock_start, seconds_text
 from unrack.workload.sizing import COLUMN, least_times
 
 _TIMES = {"wait_s_mean": "mean wait", "wait_s_p95": "p95 wait"}
@@ -57,7 +57,7 @@ _SHARES = {"missed_deadlines": "missed deadlines", "utilisation_cores": "cores i
 def result_facts(result: Result) -> list[Fact]:
     """Jobs, cluster, span and the main metrics; those that are not defined are left out."""
     jobs, cluster, metrics = len(result.log.jobs), result.log.cluster, result.measured
-    span = seconds_text(result.log.end_us / SECOND_US)
+    span = seconds_text(result.log.end_us / SECOND_US - clock_start(result.log.jobs.submit_us[:1].sum() / SECOND_US))
     where = f"{cluster.name} ({counted(len(cluster), 'node')})"
     words = counted(jobs, "job")
     found = [

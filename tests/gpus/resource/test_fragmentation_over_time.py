@@ -11,7 +11,7 @@ import pytest
 from plain_gpus import cluster_of, fleet_of, gpu_jobs, run
 
 from unrack.resources.gpus.fragmentation import FragmentationSteps, fragmentation_steps, usual_demands
-from unrack.resources.gpus.resource import GpuResource
+from unrack.resources.gpus.resource import GpuResource, lanes
 from unrack.resources.use import Kept
 from unrack.sim.result import Result
 
@@ -135,3 +135,10 @@ def test_the_report_draws_a_line_a_policy() -> None:
     assert "fcfs: 0.75 GPUs on average" in drawn.picture
     assert "95 %" in drawn.words
     assert shown[0].rows[0][-1] == "18.8 %"
+
+
+def test_lanes_of_a_log_of_dates_count_from_its_start() -> None:
+    claims = pl.DataFrame({"job": [1], "place": ["node0/gpu1"], "start_s": [1_717_160_000.0],
+                           "end_s": [1_717_163_600.0], "amount": [1000]})  # fmt: skip
+    picture = lanes(claims, {"machines": [{"machine": "minsky", "nodes": "0"}]})
+    assert "job 1: 0 s to 1 h, 1000/1000" in picture

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
-from plain_gpus import ONE, State, random_state, utility
+from plain_gpus import ONE, State, cluster_of, fleet_of, gpu_jobs, random_state, run, utility
 
 from unrack.resources.gpus.choice import terms
 from unrack.resources.gpus.machines.machine import preset
+from unrack.resources.gpus.resource import placements
 
 APART, NEAR = 42.0, 1.0
 """Between GPUs of two sockets (1 + 20 + 20 + 1) and of one (a direct link)."""
@@ -82,3 +84,25 @@ def test_terms_are_those_of_the_plain_ones_on_random_machines() -> None:
         assert found == pytest.approx(utility(state, chosen, ask, 0)[1:]), (state, chosen, ask)
         looked_at += 1
     assert looked_at > 300
+
+
+def test_a_start_counts_once_in_how_ever_many_spans_its_job_holds_its_gpus() -> None:
+    names = ["job", "attempt", "span", "start_s", "end_s", "quantity", "place", "amount"]
+    rows = [(2, 1, 1, 5.0, 20.0, "milli", "node0/gpu3", 1000)]
+    for span, (start, end) in enumerate([(0.0, 5.0), (5.0, 8.0), (8.0, 30.0)], 1):  # as of a job that was suspended
+        rows += [(1, 1, span, start, end, "milli", f"node0/gpu{gpu}", 1000) for gpu in (0, 2)]
+    claims = pl.DataFrame(sorted(rows, key=lambda row: (row[3], -row[0])), names, orient="row")
+    jobs = pl.DataFrame({"job": [1, 2], "app": ["", ""], "tasks": [1, 1], "gpus.count": [2, 1]})
+    found = placements(fleet_of({"machine": "minsky"}), claims, jobs)
+    assert found.select("job", "end_s", "gpus", "sockets", "cost", "free").rows() == [
+        (1, 30.0, 2, 2, APART, 1.0), (2, 20.0, 1, 1, 1.0, 0.5),
+    ]  # fmt: skip
+
+
+def test_starts_of_jobs_outside_the_window_count_in_no_metric() -> None:
+    jobs = gpu_jobs({"count": 4, "work": 10}, {"submit": 20, "count": 1})
+    result = run(cluster_of({"machine": "minsky"}), jobs, "fcfs")
+    later = run(cluster_of({"machine": "minsky"}), jobs, "fcfs", window_us=(15 * 10**6, 40 * 10**6))
+    assert result.metrics["gpu_cost_mean"] == 1.0
+    assert later.metrics["gpu_cost_mean"] is None
+    assert later.metrics["gpu_free_share_mean"] == 1.0

@@ -64,7 +64,8 @@ def job_lines(story: Story, policy: str, most: int | None, header: Mapping[str, 
     if story.before:
         lines.append(f"  before it   {story.before} job(s) that came earlier started while it waited")
     if story.passed:
-        lines.append(f"  passed by   {len(story.passed)} job(s) that came later started while it waited")
+        count = len({one.job.id for one in story.passed})
+        lines.append(f"  passed by   {count} job(s) that came later started while it waited")
         for passed in story.passed[:most]:
             asked = passed.job.demand
             lines.append(

@@ -38,6 +38,8 @@ MOST_SEEDS = 20
 MOST_SWEPT = 6
 """Sweeps are drawn for so many combinations of a swept parameter and fixed others."""
 
+ABOVE_1 = ("asked_", "memory_overcommit_", "peak_links", "peak_uplinks", "used_links", "used_uplinks")
+"""Beginnings of the names of shares that may be above 1; those of fragmentation may be below 0."""
 NOT_DRAWN = ("window_start_s", "window_end_s", "bound_missed_deadlines")
 """What says when was measured, and what is drawn beside the missed deadlines."""
 
@@ -82,7 +84,7 @@ def _says_something(chart: Chart) -> bool:
 
 
 def _finished(run: RunFiles) -> pl.DataFrame:
-    return run.frame("jobs", _JOBS).filter(pl.col("state") == "finished")
+    return run.jobs(_JOBS).filter(pl.col("state") == "finished")
 
 
 def noted(charts: Sequence[Chart], setting: Setting) -> list[Chart]:
@@ -300,7 +302,8 @@ def mean_charts(setting: Setting, policies: Sequence[str]) -> list[Chart]:
 
 def interval_ends(value: Estimate, column: Column) -> tuple[float, float, float]:
     """The mean and its interval, in the unit of the column, without what a share or a slowdown cannot be."""
-    least, most = float("slowdown" in column.name), 1.0 if column.unit == "%" else math.inf
+    least = -math.inf if column.name.startswith("fragmentation_") else float("slowdown" in column.name)
+    most = 1.0 if column.unit == "%" and not column.name.startswith(ABOVE_1) else math.inf
     return interval(value, min(value.mean, least), column.factor, max(value.mean, most))
 
 

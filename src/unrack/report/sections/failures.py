@@ -11,7 +11,7 @@ from unrack.report.charts.chart import MOST_POLICIES
 from unrack.report.sections.section import PlainTable, Row, SectionKind, Shown, plain
 from unrack.report.setting import RunFiles, Setting
 from unrack.report.table import number_text
-from unrack.units import seconds_text
+from unrack.units import clock_start, seconds_text
 
 MOST_FAILURES = 20
 """Failures of a setting that are listed one by one."""
@@ -63,7 +63,9 @@ def of_setting(setting: Setting, policies: Sequence[str]) -> Shown:
 
 def _read(runs: Sequence[RunFiles]) -> pl.DataFrame:
     frames = [
-        run.frame("failures", COLUMNS).select(pl.lit(run.seed, pl.Int64).alias("seed"), *COLUMNS)
+        run.frame("failures", COLUMNS)
+        .select(pl.lit(run.seed, pl.Int64).alias("seed"), *COLUMNS)
+        .with_columns(pl.col("time_s", "repaired_s") - clock_start(run.span[0] if run.span else 0.0))
         for run in runs
         if run.has("failures")
     ]
@@ -110,9 +112,10 @@ def _worst(frames: Mapping[str, pl.DataFrame], seeded: bool) -> dict[str, PlainT
         hits = zip(row["policy"], row["jobs_hit"], row["jobs_hit_elsewhere"], strict=True)
         under = {policy: f"{hit:,} ({away:,} elsewhere)" if away else f"{hit:,}" for policy, hit, away in hits}
         memory = "–" if row["memory_mb_down"] is None else f"{row['memory_mb_down']:,}"
+        nodes = f"{row['nodes_down']:,}" + (f" of {row['nodes']:,}" if row["nodes_down"] < row["nodes"] else "")
         cells = plain(
             *([str(row["seed"])] if seeded else []), seconds_text(row["time_s"]), row["level"],
-            _nodes(row["nodes_down"], row["nodes"]), f"{row['cores_down']:,}", memory,
+            nodes, f"{row['cores_down']:,}", memory,
             seconds_text(row["repaired_s"] - row["time_s"]), *(under.get(policy, "–") for policy in frames),
         )  # fmt: skip
         rows.append((row["domain"], cells))
@@ -121,10 +124,6 @@ def _worst(frames: Mapping[str, pl.DataFrame], seeded: bool) -> dict[str, PlainT
     more = f"The {len(rows)} failures that hit most jobs, of {ranked.height:,}"
     words = more if ranked.height > len(rows) else "Every failure, worst first"
     return {words: PlainTable(heads, tuple(rows))}
-
-
-def _nodes(down: int, nodes: int) -> str:
-    return f"{down:,}" if down == nodes else f"{down:,} of {nodes:,}"
 
 
 FAILURES = SectionKind(may_fail, of_setting)

@@ -84,7 +84,7 @@ def _shares(chosen: Mapping[str, Sequence[RunFiles]]) -> list[Chart]:
 def _stretch(chosen: Mapping[str, Sequence[RunFiles]], policies: Sequence[str]) -> list[Chart]:
     found: dict[str, tuple[Floats, Floats]] = {}
     for policy, runs in chosen.items():
-        jobs = runs[0].frame("jobs", ("run_s", "work_s", "state"))
+        jobs = runs[0].jobs(("run_s", "work_s", "state"))
         if "work_s" in jobs.columns:
             done = jobs.filter((pl.col("state") == "finished") & (pl.col("work_s") > 0))
             found[policy] = rising((done["run_s"] / done["work_s"]).cast(pl.Float64).to_numpy())

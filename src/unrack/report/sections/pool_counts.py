@@ -155,13 +155,13 @@ def read_pool_run(run: RunFiles) -> PoolRun:
     """Read the tables of a run that :func:`has_pools`."""
     devices = run.hardware.devices
     asked = [f"{kind}.{q}" for kind, own in zip(devices.kinds, devices.quantities, strict=True) for q in own]
-    jobs = run.frame("jobs", (*_JOBS, *asked))
+    jobs = run.jobs((*_JOBS, *asked))
     demands = tuple(name for name in asked if name in jobs.columns)
     absent = {"app": pl.String, "priority": pl.Int64, "missed": pl.Boolean, "placed_by": pl.String}
     jobs = jobs.with_columns(
         pl.lit(None, dtype).alias(name) for name, dtype in absent.items() if name not in jobs.columns
     )
-    jobs = jobs.filter(pl.col("submit_s").is_between(*run.window)).with_columns(
+    jobs = jobs.with_columns(
         pl.col("app").cast(pl.String).fill_null("all").replace("", "all").alias("class_"),
         (pl.col("priority").fill_null(0) > 0).alias("high"),
     )

@@ -29,7 +29,7 @@ from unrack.report.charts.spec import (
 )
 from unrack.report.sections.section import PlainTable, SectionKind, Shown, metric_table, stack_chart
 from unrack.report.setting import RunFiles, Setting, interval
-from unrack.units import seconds_text
+from unrack.units import clock_start, seconds_text
 
 
 def has_tiers(run: RunFiles) -> bool:
@@ -138,17 +138,10 @@ def of_setting(setting: Setting, policies: Sequence[str]) -> Shown:
 def became(runs: Sequence[RunFiles]) -> dict[str, int]:
     """What became of the servers submitted in the window, counted over the runs: keys of :data:`BECAME`."""
     counts = dict.fromkeys(BECAME, 0)
+    unplaced = pl.when(pl.col("state") == "rejected").then(pl.lit("rejected")).otherwise(pl.lit("queued"))
     for run in runs:
-        jobs = run.frame("jobs", ("submit_s", "state", "slo")).filter(pl.col("submit_s").is_between(*run.window))
-        words = jobs.select(
-            pl.when(pl.col("slo").is_not_null())
-            .then("slo")
-            .when(pl.col("state") == "rejected")
-            .then(pl.lit("rejected"))
-            .otherwise(pl.lit("queued"))
-            .alias("word")
-        )
-        for word, count in words.group_by("word").len().iter_rows():
+        jobs = run.jobs(("state", "slo"))
+        for word, count in jobs.group_by(pl.coalesce("slo", unplaced).alias("word")).len().iter_rows():
             counts[word] += count
     return counts
 
@@ -250,17 +243,21 @@ def tier_lines(x: Spec, tiers: Mapping[str, str]) -> Spec:
 
 def busiest(steps: pl.DataFrame, tiers: Sequence[str], start_s: float, end_s: float) -> float | None:
     """When most memory is in use, s, in a span of time: the first such moment; ``None``: it never is."""
-    inside = steps.filter(pl.col("time_s").is_between(start_s, end_s))
+    first = max(steps["time_s"].search_sorted(start_s, side="right") - 1, 0)
+    inside = steps[first:].filter(pl.col("time_s") <= end_s)
     used = inside.select(pl.sum_horizontal(f"used_mb_{name}" for name in tiers).alias("used"))["used"]
     at = used.arg_max()
-    return None if at is None or used[at] == 0 else float(inside["time_s"][at])
+    return None if at is None or used[at] == 0 else max(float(inside["time_s"][at]), start_s)
 
 
 def _fullest(own: TierRun, use: pl.DataFrame, start_s: float, end_s: float) -> list[Chart]:
     at = busiest(own.steps, own.tiers.names, start_s, end_s)
     if at is None:
         return []
-    held = use.filter((pl.col("start_s") <= at) & (pl.col("end_s").fill_null(np.inf) > at))
+    lasts = (pl.col("start_s") <= at) & (pl.col("end_s").fill_null(np.inf) > at)
+    held, running = (
+        rows.filter(lasts) for rows in (use, own.run.frame("placements", ("start_s", "end_s", "first_node")))
+    )
     nodes = list(own.clusters)
     bound = np.append(np.arange(0, len(nodes), -(-len(nodes) // MOST_BARS)), len(nodes))
     each, groups = np.diff(bound), len(bound) - 1
@@ -269,9 +266,6 @@ def _fullest(own: TierRun, use: pl.DataFrame, start_s: float, end_s: float) -> l
     gb, servers = np.zeros((len(own.tiers.names), groups + 1)), np.zeros(groups + 1)
     node, lender = held["node"].to_numpy(), held["lender"].to_numpy()
     np.add.at(gb, (own.tiers.tier[lender], place[node]), held["mb"].to_numpy() / 1024)
-    running = own.run.frame("placements", ("start_s", "end_s", "first_node")).filter(
-        (pl.col("start_s") <= at) & (pl.col("end_s").fill_null(np.inf) > at)
-    )
     np.add.at(servers, place[running["first_node"].to_numpy()], 1)
     gb, servers = gb[:, :-1] / each, servers[:-1] / each
     called = list(own.clusters.values())
@@ -285,8 +279,8 @@ def _fullest(own: TierRun, use: pl.DataFrame, start_s: float, end_s: float) -> l
     many = " Each bar is the average of neighbouring clusters." if len(nodes) > groups else ""
     free = len(nodes) - len(set(node.tolist()) & set(nodes))
     empty = f" {free:,} of {len(nodes):,} {'is' if free == 1 else 'are'} empty." if free else ""
-    return [{"id": "busiest", "title": "Clusters at the busiest moment",
-             "note": f"What the servers of each cluster hold {seconds_text(at)} into the log.{empty}{many}",
+    note = f"What the servers of each cluster hold {seconds_text(at - clock_start(start_s))} into the log.{empty}{many}"
+    return [{"id": "busiest", "title": "Clusters at the busiest moment", "note": note,
              "series": series, "spec": fill_spec(names, colours_of(own.tiers.names), "cluster")}]  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from unrack.resources.gpus.fleet import Fleet
 from unrack.resources.gpus.fragmentation import fragmentation_steps, undivided_gpus
 from unrack.resources.use import COLOURS, PIECES, Kept, Measured, Metric, Table, framed, picture, rows_by_policy
 from unrack.sealed import shown
-from unrack.units import seconds_text
+from unrack.units import clock_start, seconds_text
 
 MOST_LANES = 48
 MOST_BARS = 4000
@@ -128,8 +128,8 @@ def lanes(claims: pl.DataFrame, written: dict[str, Any]) -> str:
         marks.append(f'<text x="{LANES_LEFT - 36}" y="{y + 9}" opacity=".6">GPU{gpu}</text>')
         marks.append(f'<rect class="lane" x="{LANES_LEFT}" y="{y}" width="{LANES_WIDTH}" height="{LANE - 1}"/>')
         y, last = y + LANE, (node, socket)
-    end = max(float(parts.select(pl.col("end_s").max()).item()), 1e-9)
-    begin = float(parts.select(pl.col("start_s").min()).item())
+    begin, end = float(parts["start_s"].min()), max(float(parts["end_s"].max()), 1e-9)  # type: ignore[arg-type]
+    origin = clock_start(begin)
     scale = LANES_WIDTH / max(end - begin, 1e-9)
     bars = []
     for node, gpu, job, start, stop, amount in (
@@ -137,14 +137,14 @@ def lanes(claims: pl.DataFrame, written: dict[str, Any]) -> str:
     ):
         if (node, gpu) in top:
             colour = COLOURS[crc32(str(job).encode()) % len(COLOURS)]  # the same in every process
-            words = escape(f"job {job}: {seconds_text(start)} to {seconds_text(stop)}, {amount}/1000")
+            words = escape(f"job {job}: {seconds_text(start - origin)} to {seconds_text(stop - origin)}, {amount}/1000")
             bars.append(
                 f'<rect x="{LANES_LEFT + (start - begin) * scale:.1f}" y="{top[node, gpu]}" height="{LANE - 1}" '
                 f'width="{max((stop - start) * scale, 0.5):.1f}" fill="{colour}"><title>{words}</title></rect>'
             )
     ends = (
-        f'<text x="{LANES_LEFT}" y="{y + 16}">{seconds_text(begin)}</text>'
-        f'<text x="{LANES_LEFT + LANES_WIDTH}" y="{y + 16}" text-anchor="end">{seconds_text(end)}</text>'
+        f'<text x="{LANES_LEFT}" y="{y + 16}">{seconds_text(begin - origin)}</text>'
+        f'<text x="{LANES_LEFT + LANES_WIDTH}" y="{y + 16}" text-anchor="end">{seconds_text(end - origin)}</text>'
     )
     return framed(LANES_LEFT + LANES_WIDTH + 8, y + 22, LANES_STYLE, f"{''.join([*marks, *bars])}{ends}")
 
@@ -192,7 +192,8 @@ class GpuResource(UsualResource):
         steps = fragmentation_steps(fleet, claims, jobs, placed, start_s, end_s)
         if steps is not None:
             values["fragmented_gpus"] = float(steps.means(1)[0]) / undivided_gpus(fleet)
-        starts = placements(fleet, claims, jobs) if claims.height else None
+        inside = jobs.filter(pl.col("submit_s").is_between(start_s, end_s)).select("job").unique()
+        starts = placements(fleet, claims, jobs).join(inside, on="job", how="semi") if claims.height else None
         if starts is not None and starts.height:
             several = starts.filter(pl.col("gpus") > 1)
             values["utility_mean"] = _mean(starts["utility"])
@@ -237,11 +238,12 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
     holders = np.zeros((2, len(fleet.places)), np.int64)
     peers = Neighbours(shown(holders), np.array([*app, 0], np.int64), fleet.profiles.tables[1])
     free = fleet.total.copy()
+    at_place = pl.col("place").replace_strict(number, return_dtype=pl.Int64)
     spans = (
-        claims.with_columns(pl.col("place").replace_strict(number, return_dtype=pl.Int64).alias("at"))
-        .group_by("job", "attempt", maintain_order=True)
-        .agg(pl.col("start_s").min(), pl.col("end_s").max(), pl.col("at"), pl.col("amount"))
-        .sort("start_s")
+        claims.with_columns(at_place.alias("at"), pl.col("end_s").max().over("job", "attempt").alias("until_s"))
+        .group_by("job", "attempt", "span", maintain_order=True)
+        .agg(pl.col("start_s", "end_s", "until_s").first(), pl.col("at", "amount"))
+        .sort("start_s", pl.col("span") == 1, maintain_order=True)  # what goes on is there before what starts
     )
     found: list[tuple[object, ...]] = []
     ends = spans.sort("end_s", maintain_order=True).iter_rows(named=True)
@@ -253,7 +255,7 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
         job = rows[row["job"]]
         at, amount = np.array(row["at"], np.int64), np.array(row["amount"], np.int64)
         ask = ask_of(asked[:, job], tasks[job], 0, 0, app[job])
-        if not ask.slices and (amount == WHOLE).all():
+        if row["span"] == 1 and not ask.slices and (amount == WHOLE).all():
             node = fleet.node[at]
             nodes, of = np.unique(node, return_inverse=True)
             sets = np.zeros(len(nodes), np.int64)
@@ -261,12 +263,9 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
             cost, shares, left = terms(fleet.gpus, shown(free), peers, job, ask, nodes, sets)
             wanted = asked[MIN_UTILITY, job] / UTILITY_PARTS or None
             utility = utility_of(cost, shares, left)
-            kinds = fleet.gpus.kind[node]
-            sockets = len(np.unique(node * 64 + fleet.gpus.socket[kinds, at - fleet.gpus.first[node]]))
-            found.append(
-                (row["job"], row["start_s"], row["end_s"], len(at), len(nodes), sockets, cost, shares, left, utility,
-                 wanted)
-            )  # fmt: skip
+            sockets = len(np.unique(node * 64 + fleet.gpus.socket[fleet.gpus.kind[node], at - fleet.gpus.first[node]]))
+            found.append((row["job"], row["start_s"], row["until_s"], len(at), len(nodes), sockets, cost, shares, left,
+                          utility, wanted))  # fmt: skip
         move(holders, free, job, at, amount, 1)
     return pl.DataFrame(found, schema=SCHEMA | {"job": claims.schema["job"]}, orient="row")
 

@@ -137,11 +137,12 @@ def explain(
         watch = Watch(kernel.core, whole, traits.whole_nodes, Need.DEVICES in traits.places, Waits(kernel),
                       int(jobs.submit_us[job]))  # fmt: skip
         log = kernel.run(after_round=watch)
-    mine = np.flatnonzero(log.attempt_job == job)
-    attempts = tuple(attempt_of(log, int(i)) for i in mine)
+    attempts = tuple(attempt_of(log, int(i)) for i in np.flatnonzero(log.attempt_job == job))
     last_start = attempts[-1].start_us if attempts else log.end_us
     came_us = np.append(kernel.core.view.submit_us, jobs.submit_us[kernel.core.view.jobs :])
     meanwhile = (log.attempt_start_us >= came_us[job]) & (log.attempt_start_us < last_start) & (log.attempt_job != job)
+    for own in attempts:  # while it ran none passed it, also where it was stopped and waited again
+        meanwhile &= (log.attempt_start_us < own.start_us) | (log.attempt_start_us >= own.end_us)
     starts_us, others = log.attempt_start_us[meanwhile], log.attempt_job[meanwhile]
     earlier = is_earlier(came_us, others, job)
     later = sorted(zip(starts_us[~earlier].tolist(), others[~earlier].tolist(), strict=True))
@@ -151,9 +152,7 @@ def explain(
         ahead=watch.ahead,
         free_cores=watch.free_cores,
         room_us=watch.room_us,
-        spells=tuple(
-            spell if spell.to_us >= 0 else Spell(spell.from_us, log.end_us, spell.reason) for spell in watch.spells
-        ),
+        spells=tuple(one if one.to_us >= 0 else Spell(one.from_us, log.end_us, one.reason) for one in watch.spells),
         before=len(np.unique(others[earlier])),
         passed=tuple(Passed(jobs.job(other), start) for start, other in later),
         attempts=attempts,

@@ -24,6 +24,7 @@ from unrack.policy.table import POLICIES, canonical, make_policy, split_policy
 from unrack.sim.faults import Fault, random_faults
 from unrack.study.input.file import RandomFaultsTable, StudyTable, WorkloadTable
 from unrack.study.world import RunTimes, labelled, make_world, split_world
+from unrack.units import DAY_US, SECOND_US, clock_start
 from unrack.workload.filters import FILTERS, filtered
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.generate.generator import generate
@@ -152,9 +153,6 @@ def _absolute(parts: Location, counts: Mapping[Location, int]) -> Location:
         if place < len(parts) - 1 and found in counts:
             found = (*found, counts[found])
     return found
-
-
-DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True)
@@ -380,7 +378,9 @@ def random_levels(table: StudyTable, document: Document, clusters: Sequence[Clus
 def drawn_faults(
     levels: Sequence[RandomFaultsTable], cluster: Cluster, workload: Workload, seed: int
 ) -> tuple[Fault, ...]:
-    """Random failures up to twice the time of the last submission plus a day: later ones hardly matter."""
-    until = 2 * int(workload.jobs.submit_us[-1]) + DAY_US
+    """Random failures up to twice the time of the last submission (dates: since the first) plus a day."""
+    submit_us = workload.jobs.submit_us
+    begin = round(clock_start(submit_us[0] / SECOND_US) * SECOND_US)
+    until = 2 * (int(submit_us[-1]) - begin) + DAY_US
     drawn = [random_faults(cluster, level.mtbf, level.mttr, until, seed, level.level) for level in levels]
-    return tuple(fault for faults in drawn for fault in faults)
+    return tuple(fault._replace(at_us=fault.at_us + begin) for faults in drawn for fault in faults)

@@ -42,11 +42,11 @@ def partition_tables(runs: Sequence[Kept]) -> Iterator[Table]:
     )
     rows = []
     for policy, jobs, runs_of in jobs_of(runs, of):
-        whole_s = length_s(jobs)
+        whole_s = sum(length_s(run.table("jobs")) for run in runs if run.policy == policy and run.table is not None)
         for name in [*cores, NO_PARTITION]:
             own = jobs.filter(pl.col("of") == name)
             if own.height:
-                used = float(own["core_s"].sum()) / (cores[name] * whole_s * runs_of) if name in cores else None
+                used = float(own["core_s"].sum()) / (cores[name] * whole_s) if name in cores else None
                 rows.append((policy, name, *counts_of(own, runs_of), share_text(used), *waits_of(own)))
     yield Table("Partitions", words, ("policy", "partition", "jobs", "not served", "used", *WAITS), tuple(rows))
 
