@@ -112,6 +112,18 @@ def test_two_that_wait_for_each_other_are_found_and_the_younger_is_stopped() -> 
     assert result.jobs["memory_stops"].to_list() == [0, 1]
 
 
+def test_one_of_those_that_wait_for_each_other_goes_on_from_its_last_checkpoint() -> None:
+    """As above; when the second is stopped it has done 800 s, of which 600 are kept."""
+    jobs = job(0, 1000, 140, [(0, 50), (0.6, 75), (0.9, 140)]), job(0, 2000, 100, [(0, 50), (0.4, 100)])
+    policy = (
+        "disaggregated(scheduler=fcfs, provisioning=dynamic, lenders_compute=yes, initial=0.5, stop=block, "
+        "restart=checkpoint)"
+    )
+    result = run(nodes(75, 75), policy, *jobs, changes={"checkpoint_every": "300 s"})
+    assert result.jobs["end_s"].to_list() == [1000.0, 2400.0]
+    assert result.jobs["node_s_lost"].to_list() == [0.0, 200.0]
+
+
 def test_who_stands_still_goes_on_when_memory_comes_back() -> None:
     """The second needs 100 at 800 s, 75 + 0: the first ends at 1000 s. It has lost 200 s, and no work."""
     jobs = job(0, 1000, 100, [(0, 50), (0.6, 75)]), job(0, 2000, 100, [(0, 50), (0.4, 100)])
@@ -141,6 +153,37 @@ def test_moving_memory_back_takes_time() -> None:
     moved = [loans for _, _, _, loans in spans(free, 2)]
     back = sum(moved[0].values()) - sum(moved[-1].values())
     assert paid.jobs["run_s"][1] - free.jobs["run_s"][1] == (back + 7 if back else 0)
+
+
+def test_memory_that_one_node_gives_back_does_not_move_to_another_that_grows() -> None:
+    """At 400 s node 0 gives back 30 of 50 borrowed MB, and node 1 grows by 40 of its own: nothing is copied."""
+    growing = job(0, 1000, 150, [(0, 150), (0.35, 120)], [(0, 100), (0.4, 140)], tasks=2)
+    result = run(nodes(100, 200, 100), "local(scheduler=fcfs, provisioning=dynamic)", growing, changes={"bandwidth": 1})
+    assert spans(result, 1)[1:3] == [
+        (300, 400, {0: 100, 1: 100}, {(0, 2): 50}), (400, 1000, {0: 100, 1: 140}, {(0, 2): 20}),
+    ]  # fmt: skip
+    assert result.jobs["run_s"][0] == 1000
+
+
+def test_what_moves_back_to_one_node_takes_time_whatever_another_gives_back() -> None:
+    """The first borrows 60 MB of node 1 until 250 s; at 300 s they have room there, and node 2 gives 80 back."""
+    jobs = job(0, 250, 160), job(0, 1000, 100, [(0, 100)], [(0, 100), (0.1, 20)], tasks=2)
+    policy = "naive(scheduler=fcfs, provisioning=dynamic, pull=yes)"
+    result = run(nodes(100, 100, 160), policy, *jobs, changes={"bandwidth": 1})
+    assert [held[2:] for held in spans(result, 2)] == [({1: 40, 2: 100}, {(1, 2): 60}), ({1: 100, 2: 20}, {})]
+    assert result.jobs["run_s"][1] == 1060
+
+
+def test_a_job_that_a_failed_node_stopped_starts_with_what_it_was_seen_to_need() -> None:
+    """It asks 10 when it starts, and 50 at once; from 400 s on it starts with 50, and nothing changes any more."""
+    policy = "disaggregated(scheduler=easy, provisioning=dynamic, initial=0.1)"
+    result = run(
+        nodes(100, 100), policy, job(0, 1000, 100, [(0, 50)]), faults=[Fault("node0", 400 * S, 10 * S)],
+        changes={"pause": "7 s"},
+    )  # fmt: skip
+    assert [(start, end, sum(local.values())) for start, end, local, _ in spans(result, 1)] == [
+        (0, 400, 50), (400, 1400, 50),
+    ]  # fmt: skip
 
 
 def test_who_uses_more_than_it_holds_is_ended_where_memory_does_not_follow_use() -> None:

@@ -150,7 +150,7 @@ class Core:
             return self._fail(event, now)
         if isinstance(event, events.Stuck):
             why = Reason(Code.OUT_OF_MEMORY, "MB: all that run wait for each other")
-            return self._memory.stop([Requeue(event.jobs[0], why)], now)
+            return self._memory.stop([Requeue(event.jobs[0], why, event.keep_work)], now)
         if isinstance(event, events.Repaired):
             for node in event.nodes:
                 state.resume(node)
@@ -375,8 +375,6 @@ class Core:
         for node in nodes:
             what = f"node {node}" + (f" with {event.domain}" if event.domain not in ("", f"node{node}") else "")
             for job in found.get(node, ()):
-                decision = Requeue(job, Reason(Code.NODE_FAILED, what))
-                self.commit([decision], now)
-                decisions.append(decision)
+                decisions += self._memory.stop([Requeue(job, Reason(Code.NODE_FAILED, what))], now)
             self.state.drain(node)
         return decisions
