@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from used_worlds import S, job, nodes, run, spans, table, work
 
+from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.policy.table import parse_policy
 from unrack.sim.compiled import kinds
@@ -17,6 +18,7 @@ from unrack.sim.faults import Fault
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World
 from unrack.slowdown.combined import Undisturbed
+from unrack.workload.job import JobTable, Workload
 
 DYNAMIC = "disaggregated(scheduler=easy, provisioning=dynamic)"
 
@@ -184,6 +186,30 @@ def test_a_job_that_a_failed_node_stopped_starts_with_what_it_was_seen_to_need()
     assert [(start, end, sum(local.values())) for start, end, local, _ in spans(result, 1)] == [
         (0, 400, 50), (400, 1400, 50),
     ]  # fmt: skip
+
+
+def with_seats(jobs: JobTable, *mb: int, **more: str) -> tuple[Cluster, Workload]:
+    """The jobs, each of which asks for a seat, and nodes with more seats than they ask for."""
+    file = {"nodes": [{"count": 1, "cores": 4, "memory": one} for one in mb], "lending": "all"}
+    seats = Cluster.from_dict(file | {"counted": [{"name": "seats", "amount": 9, **more}]})
+    return seats, work(replace(jobs, devices={("counted", "seats"): np.ones(len(jobs), np.int64)}))
+
+
+def test_all_give_back_before_any_takes_also_where_jobs_hold_licences() -> None:
+    """At 300 s the first is to hold 75 MB, of which node 1 has 15 only once the second has given back 70 there."""
+    policy = "naive(scheduler=fcfs, provisioning=dynamic, initial=0.8, band=0.5)"
+    jobs = table(job(0, 1000, 75, [(0, 40), (0.2, 50)]), job(0, 1000, 100, [(0, 100), (0.1, 20)]))
+    worlds = with_seats(jobs, 60, 100), (nodes(60, 100), work(jobs))
+    found = [spans(simulate(*one, policy), 1) for one in worlds]
+    assert found[0] == found[1] == [(0, 300, {0: 60}, {}), (300, 1000, {0: 60}, {(0, 1): 15})]
+
+
+def test_a_job_that_is_given_more_when_it_runs_again_is_not_like_those_that_asked_as_much_before() -> None:
+    """The second is stopped at 250 s and then needs 166 MB, for which it waits; the third has a place at once."""
+    jobs = table(job(0, 3000, 50, [(0, 14)]), job(0, 1000, 170, [(0, 100), (0.25, 166)]), job(10, 3000, 50, [(0, 20)]))
+    for world in (with_seats(jobs, 200, 150, per="node"), (nodes(200, 150), work(jobs))):
+        result = simulate(*world, "easy(provisioning=dynamic, initial=0)")
+        assert result.jobs["start_s"].to_list() == [0, 3000, 250]
 
 
 def test_who_uses_more_than_it_holds_is_ended_where_memory_does_not_follow_use() -> None:

@@ -67,10 +67,10 @@ def wanted_us(wanted: Any, name: str, now: int) -> int:
 
 
 def exchanges(state: ClusterState, decisions: list[Decision]) -> list[Lease] | None:
-    """The leases of a plan that only exchanges leases of nodes and loans; ``None``: it does something else."""
+    """The leases of a plan that only exchanges nodes and loans; ``None``: it does something else."""
     leases = []
     for decision in decisions:
-        if type(decision) is not Resize or not decision.below or not state.is_plain(decision.lease):
+        if type(decision) is not Resize or not decision.below or not state.keeps_the_rest(decision.lease):
             return None
         leases.append(decision.lease)
     return leases if state.memory is not None and not state.sizes else None
