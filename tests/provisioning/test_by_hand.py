@@ -195,6 +195,15 @@ def with_seats(jobs: JobTable, *mb: int, **more: str) -> tuple[Cluster, Workload
     return seats, work(replace(jobs, devices={("counted", "seats"): np.ones(len(jobs), np.int64)}))
 
 
+@pytest.mark.parametrize("policy", [f"{one}provisioning=dynamic)" for one in ("fcfs(", "local(scheduler=fcfs, ")])
+def test_a_job_that_needs_more_than_there_is_is_turned_away_once_that_is_seen(policy: str) -> None:
+    """It asks 50 and lacks 150 at 500 s, where all nodes have 120: nobody waits behind it any more."""
+    result = run(nodes(60, 60), policy, job(0, 1000, 50, [(0, 50), (0.5, 150)]), job(5, 9, 50, tasks=2))
+    assert result.jobs["state"].to_list() == ["rejected", "finished"]
+    assert result.jobs["reason"][0].startswith("too-big: MB")
+    assert result.jobs["start_s"][1] == 500
+
+
 def test_all_give_back_before_any_takes_also_where_jobs_hold_licences() -> None:
     """At 300 s the first is to hold 75 MB, of which node 1 has 15 only once the second has given back 70 there."""
     policy = "naive(scheduler=fcfs, provisioning=dynamic, initial=0.8, band=0.5)"
