@@ -74,6 +74,7 @@ class Stuck(NamedTuple):
     """Jobs stand still for lack of memory, and no job goes on: the first of them is stopped."""
 
     jobs: tuple[int, ...]
+    keep_work: bool = False  # whether it goes on later from its last checkpoint
 
 
 class Detached(NamedTuple):

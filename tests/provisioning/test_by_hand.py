@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from used_worlds import S, job, nodes, run, spans, table, work
 
+from unrack.cluster.spec import Cluster
 from unrack.errors import PolicyError
 from unrack.policy.table import parse_policy
 from unrack.sim.compiled import kinds
@@ -17,6 +18,7 @@ from unrack.sim.faults import Fault
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World
 from unrack.slowdown.combined import Undisturbed
+from unrack.workload.job import JobTable, Workload
 
 DYNAMIC = "disaggregated(scheduler=easy, provisioning=dynamic)"
 
@@ -112,6 +114,18 @@ def test_two_that_wait_for_each_other_are_found_and_the_younger_is_stopped() -> 
     assert result.jobs["memory_stops"].to_list() == [0, 1]
 
 
+def test_one_of_those_that_wait_for_each_other_goes_on_from_its_last_checkpoint() -> None:
+    """As above; when the second is stopped it has done 800 s, of which 600 are kept."""
+    jobs = job(0, 1000, 140, [(0, 50), (0.6, 75), (0.9, 140)]), job(0, 2000, 100, [(0, 50), (0.4, 100)])
+    policy = (
+        "disaggregated(scheduler=fcfs, provisioning=dynamic, lenders_compute=yes, initial=0.5, stop=block, "
+        "restart=checkpoint)"
+    )
+    result = run(nodes(75, 75), policy, *jobs, changes={"checkpoint_every": "300 s"})
+    assert result.jobs["end_s"].to_list() == [1000.0, 2400.0]
+    assert result.jobs["node_s_lost"].to_list() == [0.0, 200.0]
+
+
 def test_who_stands_still_goes_on_when_memory_comes_back() -> None:
     """The second needs 100 at 800 s, 75 + 0: the first ends at 1000 s. It has lost 200 s, and no work."""
     jobs = job(0, 1000, 100, [(0, 50), (0.6, 75)]), job(0, 2000, 100, [(0, 50), (0.4, 100)])
@@ -141,6 +155,70 @@ def test_moving_memory_back_takes_time() -> None:
     moved = [loans for _, _, _, loans in spans(free, 2)]
     back = sum(moved[0].values()) - sum(moved[-1].values())
     assert paid.jobs["run_s"][1] - free.jobs["run_s"][1] == (back + 7 if back else 0)
+
+
+def test_memory_that_one_node_gives_back_does_not_move_to_another_that_grows() -> None:
+    """At 400 s node 0 gives back 30 of 50 borrowed MB, and node 1 grows by 40 of its own: nothing is copied."""
+    growing = job(0, 1000, 150, [(0, 150), (0.35, 120)], [(0, 100), (0.4, 140)], tasks=2)
+    result = run(nodes(100, 200, 100), "local(scheduler=fcfs, provisioning=dynamic)", growing, changes={"bandwidth": 1})
+    assert spans(result, 1)[1:3] == [
+        (300, 400, {0: 100, 1: 100}, {(0, 2): 50}), (400, 1000, {0: 100, 1: 140}, {(0, 2): 20}),
+    ]  # fmt: skip
+    assert result.jobs["run_s"][0] == 1000
+
+
+def test_what_moves_back_to_one_node_takes_time_whatever_another_gives_back() -> None:
+    """The first borrows 60 MB of node 1 until 250 s; at 300 s they have room there, and node 2 gives 80 back."""
+    jobs = job(0, 250, 160), job(0, 1000, 100, [(0, 100)], [(0, 100), (0.1, 20)], tasks=2)
+    policy = "naive(scheduler=fcfs, provisioning=dynamic, pull=yes)"
+    result = run(nodes(100, 100, 160), policy, *jobs, changes={"bandwidth": 1})
+    assert [held[2:] for held in spans(result, 2)] == [({1: 40, 2: 100}, {(1, 2): 60}), ({1: 100, 2: 20}, {})]
+    assert result.jobs["run_s"][1] == 1060
+
+
+def test_a_job_that_a_failed_node_stopped_starts_with_what_it_was_seen_to_need() -> None:
+    """It asks 10 when it starts, and 50 at once; from 400 s on it starts with 50, and nothing changes any more."""
+    policy = "disaggregated(scheduler=easy, provisioning=dynamic, initial=0.1)"
+    result = run(
+        nodes(100, 100), policy, job(0, 1000, 100, [(0, 50)]), faults=[Fault("node0", 400 * S, 10 * S)],
+        changes={"pause": "7 s"},
+    )  # fmt: skip
+    assert [(start, end, sum(local.values())) for start, end, local, _ in spans(result, 1)] == [
+        (0, 400, 50), (400, 1400, 50),
+    ]  # fmt: skip
+
+
+def with_seats(jobs: JobTable, *mb: int, **more: str) -> tuple[Cluster, Workload]:
+    """The jobs, each of which asks for a seat, and nodes with more seats than they ask for."""
+    file = {"nodes": [{"count": 1, "cores": 4, "memory": one} for one in mb], "lending": "all"}
+    seats = Cluster.from_dict(file | {"counted": [{"name": "seats", "amount": 9, **more}]})
+    return seats, work(replace(jobs, devices={("counted", "seats"): np.ones(len(jobs), np.int64)}))
+
+
+@pytest.mark.parametrize("policy", [f"{one}provisioning=dynamic)" for one in ("fcfs(", "local(scheduler=fcfs, ")])
+def test_a_job_that_needs_more_than_there_is_is_turned_away_once_that_is_seen(policy: str) -> None:
+    """It asks 50 and lacks 150 at 500 s, where all nodes have 120: nobody waits behind it any more."""
+    result = run(nodes(60, 60), policy, job(0, 1000, 50, [(0, 50), (0.5, 150)]), job(5, 9, 50, tasks=2))
+    assert result.jobs["state"].to_list() == ["rejected", "finished"]
+    assert result.jobs["reason"][0].startswith("too-big: MB")
+    assert result.jobs["start_s"][1] == 500
+
+
+def test_all_give_back_before_any_takes_also_where_jobs_hold_licences() -> None:
+    """At 300 s the first is to hold 75 MB, of which node 1 has 15 only once the second has given back 70 there."""
+    policy = "naive(scheduler=fcfs, provisioning=dynamic, initial=0.8, band=0.5)"
+    jobs = table(job(0, 1000, 75, [(0, 40), (0.2, 50)]), job(0, 1000, 100, [(0, 100), (0.1, 20)]))
+    worlds = with_seats(jobs, 60, 100), (nodes(60, 100), work(jobs))
+    found = [spans(simulate(*one, policy), 1) for one in worlds]
+    assert found[0] == found[1] == [(0, 300, {0: 60}, {}), (300, 1000, {0: 60}, {(0, 1): 15})]
+
+
+def test_a_job_that_is_given_more_when_it_runs_again_is_not_like_those_that_asked_as_much_before() -> None:
+    """The second is stopped at 250 s and then needs 166 MB, for which it waits; the third has a place at once."""
+    jobs = table(job(0, 3000, 50, [(0, 14)]), job(0, 1000, 170, [(0, 100), (0.25, 166)]), job(10, 3000, 50, [(0, 20)]))
+    for world in (with_seats(jobs, 200, 150, per="node"), (nodes(200, 150), work(jobs))):
+        result = simulate(*world, "easy(provisioning=dynamic, initial=0)")
+        assert result.jobs["start_s"].to_list() == [0, 3000, 250]
 
 
 def test_who_uses_more_than_it_holds_is_ended_where_memory_does_not_follow_use() -> None:

@@ -212,6 +212,12 @@ class Admission:
         """bool[jobs]: which jobs can never start."""
         return np.frombuffer(self._impossible, np.bool_)
 
+    def too_big(self, job: int, store: JobStore, mb: int) -> Reason | None:
+        """In what a job is bigger than the whole cluster if its tasks are given so many MB; ``None``: in nothing."""
+        row = numbered(self.cluster, one_row(store.job(job), None))
+        row.asks[MEMORY] = mb
+        return self.reason(job, row) if self._too_big(row, self._pace_of(row))[0] else None
+
     def reason_of(self, job: int, store: JobStore) -> Reason:
         """As :meth:`reason`; of a heterogeneous job of the first component that is."""
         one = self.culprit.get(job, job)

@@ -67,10 +67,10 @@ def wanted_us(wanted: Any, name: str, now: int) -> int:
 
 
 def exchanges(state: ClusterState, decisions: list[Decision]) -> list[Lease] | None:
-    """The leases of a plan that only exchanges leases of nodes and loans; ``None``: it does something else."""
+    """The leases of a plan that only exchanges nodes and loans; ``None``: it does something else."""
     leases = []
     for decision in decisions:
-        if type(decision) is not Resize or not decision.below or not state.is_plain(decision.lease):
+        if type(decision) is not Resize or not decision.below or not state.keeps_the_rest(decision.lease):
             return None
         leases.append(decision.lease)
     return leases if state.memory is not None and not state.sizes else None
@@ -228,17 +228,21 @@ class Provisions:
 
     def reserved(self, decisions: list[Decision]) -> list[Decision]:
         """The same decisions; jobs that were stopped and wait again are to be given as much as the policy now says."""
-        for decision in decisions if self.reserves is not None else ():
+        for decision in list(decisions) if self.reserves is not None else ():
             if isinstance(decision, Requeue) and self.core.state.condition(decision.job) == QUEUED:
-                self.reserve(decision.job)
+                decisions += self.reserve(decision.job)
         return decisions
 
-    def reserve(self, job: int) -> None:
-        """A waiting job is to be given as much memory as the policy says."""
+    def reserve(self, job: int) -> list[Decision]:
+        """A waiting job is to be given as much memory as the policy says; it is rejected if that is nowhere."""
+        found, core = list[Decision](), self.core
         if self.reserves is not None:
-            core = self.core
             asked_mb = core.jobs.memory_mb[job] if job < len(core.jobs) else core.store.job(job).demand.memory_mb
-            core.state.reserve(job, self.reserves(core.view, core.memory, job, int(asked_mb)))
+            core.state.reserve(job, mb := self.reserves(core.view, core.memory, job, int(asked_mb)))
+            if mb > asked_mb and (reason := core.admission.too_big(job, core.store, mb)) is not None:
+                found.append(Reject(job, reason))
+                core.commit(found, core.view.now)
+        return found
 
     def _lacking(self, used: Used) -> list[int]:
         """Which of these jobs run and lack memory, by their places."""

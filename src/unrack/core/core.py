@@ -92,8 +92,8 @@ class Core:
         if least is not None:
             rows = self._told(least), wants, own_pace, lends, claims, self.learns, components_of(jobs)
             empty, judged = View(ClusterState(cluster, *rows), JobStore(least)), least
-        self._admission = Admission(cluster, policy, self._pace, judged, own_pace)
-        self._admission.join(empty, self._admission.joint(judged))
+        self.admission = Admission(cluster, policy, self._pace, judged, own_pace)
+        self.admission.join(empty, self.admission.joint(judged))
         does = traits.does
         asked: Any = policy  # for methods beyond the contract, which its traits declare
         self._promised = asked.promised if Ability.PROMISED in does else None
@@ -150,7 +150,7 @@ class Core:
             return self._fail(event, now)
         if isinstance(event, events.Stuck):
             why = Reason(Code.OUT_OF_MEMORY, "MB: all that run wait for each other")
-            return self._memory.stop([Requeue(event.jobs[0], why)], now)
+            return self._memory.stop([Requeue(event.jobs[0], why, event.keep_work)], now)
         if isinstance(event, events.Repaired):
             for node in event.nodes:
                 state.resume(node)
@@ -211,7 +211,7 @@ class Core:
     def _hold(self, event: events.Held) -> list[Decision]:
         state = self.state
         job = self._in_order(event, "hold")
-        if state.condition(job) == UNKNOWN and self._admission.never(job):
+        if state.condition(job) == UNKNOWN and self.admission.never(job):
             return self._submit(events.Submitted(job))
         state.hold(job)
         return NOTHING
@@ -219,8 +219,8 @@ class Core:
     def _submit(self, event: events.Submitted) -> list[Decision]:
         state = self.state
         job = self._in_order(event, "submit")
-        if state.condition(job) == UNKNOWN and self._admission.never(job):
-            reason = self.too_big(job)
+        if state.condition(job) == UNKNOWN and self.admission.never(job):
+            reason = self.admission.reason_of(job, self.store)
             state.reject(job)
             self.reasons[job] = reason
             return [Reject(job, reason)]
@@ -262,14 +262,14 @@ class Core:
         except (PolicyError, InputError) as error:
             raise RefusedError(f"submit job {job.id}: {error}") from None
         for row in rows:
-            self._admission.add(row, self._pace(row))
+            self.admission.add(row, self._pace(row))
         self._take_in(state, self.store, every, rows)
-        joint = {} if together or not to_be_placed else self._admission.joint(rows[0])
+        joint = {} if together or not to_be_placed else self.admission.joint(rows[0])
         if (together and to_be_placed) or joint:
             lends, pace, store = state.memory is not None, self._pace(NO_JOBS), JobStore(NO_JOBS)
             empty = ClusterState(cluster, NO_JOBS.asks, pace=pace, lends=lends, learns=self.learns)
             self._take_in(empty, store, every, rows)
-            self._admission.join(View(empty, store), joint, number)
+            self.admission.join(View(empty, store), joint, number)
         for other in range(number + 1, number + len(every)):
             state.hold(other)
         return number
@@ -340,7 +340,7 @@ class Core:
 
     def refused(self) -> Bools:
         """bool[jobs]: of the rows of its table, which are rejected when they are submitted."""
-        return self._admission.all_never()
+        return self.admission.all_never()
 
     def expects_end(self, job: int, now: int) -> bool:
         """Whether the policy expects a running job to end right now; asked of policies that learn run times."""
@@ -364,10 +364,6 @@ class Core:
             return self.reasons[job]
         return self.policy.why(self.view, self.memory, job, now)
 
-    def too_big(self, job: int) -> Reason:
-        """In what a job is bigger than the whole cluster."""
-        return self._admission.reason_of(job, self.store)
-
     def _fail(self, event: events.Failed, now: int) -> list[Decision]:
         decisions: list[Decision] = []
         nodes = sorted(event.nodes)
@@ -375,8 +371,6 @@ class Core:
         for node in nodes:
             what = f"node {node}" + (f" with {event.domain}" if event.domain not in ("", f"node{node}") else "")
             for job in found.get(node, ()):
-                decision = Requeue(job, Reason(Code.NODE_FAILED, what))
-                self.commit([decision], now)
-                decisions.append(decision)
+                decisions += self._memory.stop([Requeue(job, Reason(Code.NODE_FAILED, what))], now)
             self.state.drain(node)
         return decisions

@@ -179,9 +179,9 @@ class LeaseLedger(JobLedger, NodeLedger):
     def exchange(self, leases: Sequence[Lease], below: bool) -> None:
         """Give running jobs other leases, all at once; their booked ends and their devices stay.
 
-        Nodes and memory are free once all of these jobs have given back what they hold; leases with claims are
-        exchanged one at a time. ``below``: as of :meth:`unrack.ledger.state.ClusterState.start`. A RefusedError if a
-        job is not running, or something is not free; nothing has changed.
+        Nodes and memory are free once all of these jobs have given back what they hold; leases with other claims than
+        before are exchanged one at a time. ``below``: as of :meth:`unrack.ledger.state.ClusterState.start`. A
+        RefusedError if a job is not running, or something is not free; nothing has changed.
         """
         for lease in leases:
             if self.condition(lease.job) != RUNNING:
@@ -232,10 +232,10 @@ class LeaseLedger(JobLedger, NodeLedger):
         self.check_claims(lease, held.claims, what)
         return loans
 
-    def is_plain(self, lease: Lease) -> bool:
-        """Whether a lease is of nodes and loans alone, of a job that runs on such a lease."""
+    def keeps_the_rest(self, lease: Lease) -> bool:
+        """Whether a lease has the devices and claims that its job holds; nodes and loans may be others."""
         extra = self.extra.get(lease.job, NOTHING)
-        return not (extra.shares or len(extra.claims) or lease.shares or len(lease.claims))
+        return lease.shares == extra.shares and np.array_equal(lease.claims, extra.claims)
 
     def hold_many(self, leases: Sequence[Lease], now: int) -> bool:
         """Give many waiting jobs leases of nodes alone, all at once; False: not possible, and nothing has changed."""

@@ -116,11 +116,12 @@ class Hold(NamedTuple):
     """Let a running job that lacks memory stand still, with all that it holds, until there is enough for it.
 
     It is asked for it again whenever memory comes back. Jobs that stand still may wait for each other: once none goes
-    on, the youngest of them is stopped.
+    on, the youngest of them is stopped, with ``keep_work`` as of :class:`Requeue`.
     """
 
     job: int
     reason: Reason
+    keep_work: bool = False
 
 
 class Suspend(NamedTuple):

@@ -242,7 +242,7 @@ class Kernel:
                 self.pause(decision, now)
             elif isinstance(decision, Hold):
                 assert self.following is not None
-                self.following.hold(decision.job, now)
+                self.following.hold(decision.job, decision.keep_work, now)
 
     def begin(self, lease: Lease, now: int) -> None:
         """A job runs with a lease from now on."""

@@ -57,19 +57,14 @@ class PoolNotes:
     plain: DeviceColumns  # columns without devices, for a cluster without pools
     loads: dict[str, tuple[int, int, int]]  # of the disaggregation-aware rule: quantity → kind, row, amount installed
     authors: bool  # as in `place`
-    # job → which other jobs ask the same; of the jobs that have waited so far
-    shape_of: dict[int, int] = field(default_factory=dict)
-    shapes: dict[bytes, int] = field(default_factory=dict)  # what is asked → that number
+    shapes: dict[bytes, int] = field(default_factory=dict)  # what is asked → a number that jobs share that ask the same
     rule: int = 0  # the one that is in force
     refused: int = 0  # why the job that was asked about last has no place; 0: that is not known
     patient: int = -1  # a job with an own deadline that does not count just now; -1: none
     late: bool = False  # whether an own deadline may have kept the job that was asked about last from a place
 
     def shape(self, view: View, job: int) -> int:
-        """The shape of a job: known, or noted now."""
-        found = self.shape_of.get(job)
-        if found is not None:
-            return found
+        """The shape of a job, by what it is to be given now: a job that runs again may be given more."""
         state = view.columns
         asked = state.asks[:ESTIMATE, job].tobytes()
         if state.devices is not None:
@@ -79,8 +74,7 @@ class PoolNotes:
             asked += state.claimed.asked(job).tobytes()
         if view.cluster.places.windows:  # how long a job runs decides where it may
             asked += state.asks[ESTIMATE, job].tobytes()
-        found = self.shape_of[job] = self.shapes.setdefault(asked, len(self.shapes))
-        return found
+        return self.shapes.setdefault(asked, len(self.shapes))
 
 
 class PoolPlacement:

@@ -245,7 +245,7 @@ class Dynamic(AroundAnother):
 
     def _stopped(self, view: View, memory: DynamicNotes, grower: int, now: int) -> Requeue | Hold:
         if self.stop == "block":
-            return Hold(grower, Reason(Code.OUT_OF_MEMORY, "MB for it"))
+            return Hold(grower, Reason(Code.OUT_OF_MEMORY, "MB for it"), self.restart == "checkpoint")
         victim = grower
         if self.stop != "grower":
             running = view.running[1, : view.running_count].tolist()

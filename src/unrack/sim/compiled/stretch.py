@@ -256,7 +256,7 @@ class Stretch:
             core.state.claimed.used, core.state.claimed.asking = int(mark[at.CLAIMS_USED]), int(mark[at.ASKING])
         self.give_notes(mark, core.memory)
         for job in np.flatnonzero(self.refused[before : mark[at.NEXT]]).tolist():
-            core.reasons[before + job] = core.too_big(before + job)
+            core.reasons[before + job] = core.admission.reason_of(before + job, core.store)
 
     def keep_log(self, mark: Ints) -> None:
         """Give the recorder the attempts that have ended."""

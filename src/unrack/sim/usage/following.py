@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from unrack.errors import InputError, first_fault, got_and_want
 from unrack.events import LACK, MONITOR, Stuck
 from unrack.kernels.arrays import Ints
-from unrack.ledger.lease import LOAN_MB, LOCAL_MB, NODES, Lease, loans_of
+from unrack.ledger.lease import BORROWER, LOAN_MB, LOCAL_MB, NODES, Lease, loans_of
 from unrack.ledger.memory_use import Peaks, lacking_mb
 from unrack.policy.contract import Hold, Resize, Used
 from unrack.reasons import Code, Reason
@@ -38,6 +38,7 @@ class Following:
         self.kernel = kernel
         self.use = MemoryInUse(usage, core.state, kernel.works, kernel.work, asked_mb, look_us)
         self.held: dict[int, Used] = {}
+        self._keeps: dict[int, bool] = {}
         self._looks_at = NEVER_US
         self._grower = -1
         self._freed = False
@@ -77,8 +78,9 @@ class Following:
 
     # --- standing still ---------------------------------------------------------------------------------------------
 
-    def hold(self, job: int, now: int) -> None:
-        """A job stands still from now on."""
+    def hold(self, job: int, keep_work: bool, now: int) -> None:
+        """A job stands still from now on; ``keep_work``: of :class:`Hold`."""
+        self._keeps[job] = keep_work
         if job not in self.held:
             self.kernel.works.hold(job, now)
             self.kernel.version[job] += 1
@@ -93,7 +95,7 @@ class Following:
                 youngest = sorted(self.held, key=lambda job: (-kernel.running[job][0], -job))
                 kernel.recorder.deadlocks.append(now)
                 self._grower = youngest[0]
-                kernel.carry_out(kernel.core.handle(Stuck(tuple(youngest)), now), now)
+                kernel.carry_out(kernel.core.handle(Stuck(tuple(youngest), self._keeps[youngest[0]]), now), now)
             self._freed = False
             changed = True
             for job in list(self.held):
@@ -119,10 +121,12 @@ class Following:
         """A job's lease has changed: the job stands still for as long as that takes."""
         self._freed = True
         job, kernel = lease.job, self.kernel
-        if job not in self.held and kernel.changes.cost_time:
-            near = [int(one.rows[:, NODES] @ one.rows[:, LOCAL_MB]) for one in (before, lease)]
-            far = [int(one.borrowed[:, LOAN_MB].sum()) for one in (before, lease)]
-            delay_us = kernel.changes.delay_us(max(0, min(near[1] - near[0], far[0] - far[1])))
+        if job not in self.held and (kernel.changes.pause or kernel.changes.bandwidth is not None):
+            size, signs = len(kernel.core.state.cluster), ((lease, 1), (before, -1))
+            local = ((one.nodes, sign * np.repeat(one.rows[:, LOCAL_MB], one.rows[:, NODES])) for one, sign in signs)
+            remote = ((one.borrowed[:, BORROWER], -sign * one.borrowed[:, LOAN_MB]) for one, sign in signs)
+            more, fewer = (sum(np.bincount(node, mb, size) for node, mb in part) for part in (local, remote))
+            delay_us = kernel.changes.delay_us(int(np.minimum(more, fewer).clip(0).sum()))
             if delay_us:
                 kernel.works.stall(job, delay_us, now)
                 kernel.version[job] += 1
@@ -192,11 +196,6 @@ class MemoryChanges(BaseModel):
         before = work_us - at_start_us + (self.restart_cost if returned else 0)
         kept = self.kept_us(max(before, work_us - left_us))
         return work_us - kept + (self.restart_cost if kept else 0)
-
-    @property
-    def cost_time(self) -> bool:
-        """Whether a job ever stands still when its lease changes."""
-        return self.pause > 0 or self.bandwidth is not None
 
     def delay_us(self, moved_mb: int) -> int:
         """How long a job stands still when its lease changes and so much data moves."""
