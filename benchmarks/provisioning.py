@@ -2,11 +2,14 @@
 
     python benchmarks/provisioning.py                     # speed: 27 000 jobs on 1490 nodes
     python benchmarks/provisioning.py --ways [--way WORDS …] [--usage FILE] [--seeds N] [--jobs N]
+    python benchmarks/provisioning.py --growth [--seeds N] [--jobs N]
 
 The first prints CPU seconds and memory of one run with contention and 5-minute looks, and their share of 60 s and 3 GB.
 The second runs the thesis's systems (and, with FILE, measured series of memory, of which the second half is held back:
 ways are chosen by looking at the first) under Dynamic as published and under other ways, and prints for each the
-throughput and the stopped attempts over those of Dynamic on the same jobs, with 95 % intervals over seeds.
+throughput and the stopped attempts over those of Dynamic on the same jobs, with 95 % intervals over seeds. The third
+has jobs share 16 nodes, each with memory of its own, and prints what room for growth in reservations does to waits
+(over those of memory that stays) and to stopped attempts.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from scipy import stats
 
 import unrack
 from unrack.workload.filters import filtered
-from unrack.workload.job import Workload
+from unrack.workload.formats.rules import Intake
+from unrack.workload.job import Workload, job_table
+from unrack.workload.usage.curves import WHOLE, UsageCurves
 
 DYNAMIC = "disaggregated(main=interval, provisioning=dynamic{})"
 WAYS = {
@@ -32,11 +37,6 @@ WAYS = {
     "band of 10 %": ", band=0.1",
     "keeps 30 %": ", keep=0.3",
     "least is lost": ", stop=least-lost",
-    "EASY": ", scheduler=easy",
-    "EASY, room for growth": ", scheduler=easy, growth=1",
-    "conservative": ", scheduler=conservative",
-    "conservative, room for half": ", scheduler=conservative, growth=0.5",
-    "conservative, room for growth": ", scheduler=conservative, growth=1",
 }
 SYSTEMS = (("32 GB", 0.5), ("64 GB", 1.0))
 """Memory of every node, and the node-hours by jobs that need more than 64 GB: the thesis's underprovisioned systems."""
@@ -90,11 +90,43 @@ def compared(sources: dict[str, dict[str, Any]], ways: dict[str, str], seeds: in
                         )
                 print(f"{name}, nodes of {memory}, {100 * large:.0f} % large jobs, requests {words}", flush=True)
                 base = np.array(found["Dynamic"])
-                print(f"  {'Dynamic':32} {base[:, 0].mean():8.3f} jobs/h, {base[:, 1].mean():6.1f} stops", flush=True)
+                print(f"  {'Dynamic':26} {base[:, 0].mean():8.3f} jobs/h, {base[:, 1].mean():6.1f} stops", flush=True)
                 for way in ways:
                     own = np.array(found[way])
                     thr, stops = interval(100 * (own[:, 0] / base[:, 0] - 1)), interval(own[:, 1] - base[:, 1])
-                    print(f"  {way:32} throughput {thr} %, stops {stops}", flush=True)
+                    print(f"  {way:26} throughput {thr} %, stops {stops}", flush=True)
+
+
+def sharing(seed: int, jobs: int) -> Workload:
+    """Jobs of a few cores and GB a task that use a part of what they ask, in three steps, and ask for more time."""
+    random = np.random.default_rng(seed)
+    run_s, gb = np.ceil(random.lognormal(7, 1, jobs)), random.integers(1, 25, jobs)
+    tasks, cores = random.integers(1, 5, jobs), random.integers(1, 5, jobs)
+    gaps = random.exponential((run_s * tasks * cores).mean() / (16 * 16), jobs)
+    used = np.ceil(random.random((jobs, 3)) * gb[:, np.newaxis] * 1024).astype(np.int64)
+    at = np.tile(np.array([0, 3, 7]) * (WHOLE // 10), jobs)
+    table = job_table(
+        submit_us=(np.cumsum(gaps) * 1e6).astype(np.int64), work_us=(run_s * 1e6).astype(np.int64),
+        request_us=(run_s * random.uniform(1, 2, jobs) * 1e6).astype(np.int64), tasks=tasks, cores=cores,
+        memory_mb=gb * 1024, usage=UsageCurves(np.arange(jobs + 1), 3 * np.arange(jobs + 1), at, used.ravel()),
+    )  # fmt: skip
+    return Workload(f"sharing, seed {seed}", table, Intake("drawn", "benchmark", jobs, jobs))
+
+
+def grown(seeds: int, jobs: int) -> None:
+    """What room for growth does under three schedulers."""
+    cluster = unrack.Cluster.from_dict({"nodes": [{"count": 16, "cores": 16, "memory": "64 GB"}]})
+    for scheduler in ("easy", "conservative", "slurm"):
+        for growth in (0, 0.5, 1):
+            waits, stops = [], []
+            for seed in range(seeds):
+                drawn = sharing(seed, jobs)
+                ways = (scheduler, f"{scheduler}(provisioning=dynamic, growth={growth})")
+                fixed, found = (unrack.simulate(cluster, drawn, way).measured for way in ways)
+                waits.append(100 * ((found["wait_s_mean"] or 0) / (fixed["wait_s_mean"] or 1) - 1))
+                stops.append(found["memory_stops"] or 0.0)
+            wait, stop = (interval(np.array(one)) for one in (waits, stops))
+            print(f"{scheduler:14} growth={growth:<4} mean wait {wait} %, stops {stop}", flush=True)
 
 
 def interval(values: np.ndarray) -> str:
@@ -109,11 +141,15 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ways", action="store_true")
+    parser.add_argument("--growth", action="store_true")
     parser.add_argument("--usage", help="series of memory, as `unrack usage info` reads them")
     parser.add_argument("--way", action="append", choices=list(WAYS), help="one of the ways; default: all")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=1000)
     chosen = parser.parse_args()
+    if chosen.growth:
+        grown(chosen.seeds, chosen.jobs)
+        return
     if not chosen.ways:
         speed()
         return

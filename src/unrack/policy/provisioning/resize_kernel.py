@@ -68,7 +68,7 @@ def with_loans(loans: Ints, end: int, more: int) -> Ints:
 def growth_of(
     running: Ints, count: int, pool: Ints, lease_at: Ints, uses: MemoryUse, most_mb: Ints, share: float
 ) -> tuple[Ints, Ints]:
-    """What running jobs may still come to hold on each of their nodes, as of :attr:`unrack.view.View.grows`.
+    """What running jobs may still come to hold on each of their nodes, as ``grows`` of :class:`unrack.view.View`.
 
     A ``share`` of what they do not hold of ``most_mb``: int64[jobs], MB that each of their tasks may come to hold.
     """

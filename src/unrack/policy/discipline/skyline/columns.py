@@ -120,7 +120,7 @@ class _PlanColumns(NamedTuple):
     free_places: Ints
     claimed: Ints
     claimed_at: Ints
-    growth: Ints  # as of :attr:`unrack.view.View.grows`
+    growth: Ints  # as ``grows`` of :class:`unrack.view.View`
     growth_at: Ints
     # what is installed, and when which jobs may use it
     installed: Ints  # int64[sets, 2, nodes]: on the nodes of each set; the first set is of all nodes
