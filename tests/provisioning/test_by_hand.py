@@ -18,7 +18,8 @@ from unrack.sim.faults import Fault
 from unrack.sim.simulate import simulate
 from unrack.sim.world import World
 from unrack.slowdown.combined import Undisturbed
-from unrack.workload.job import JobTable, Workload
+from unrack.workload.job import JobTable, Workload, job_table
+from unrack.workload.usage.curves import WHOLE, UsageCurves
 
 DYNAMIC = "disaggregated(scheduler=easy, provisioning=dynamic)"
 
@@ -333,3 +334,30 @@ def test_plans_that_leave_room_for_all_growth_are_those_of_memory_that_stays() -
         assert found["start_s"].to_list() == fixed, seed
     assert stops[0] > stops[1] > stops[2] == 0
     assert waits[0] < waits[1] < waits[2]
+
+
+@pytest.mark.parametrize(("scheduler", "seed"), [("slurm", 0), ("conservative", 8), ("easy", 2)])
+def test_room_for_growth_is_left_beside_drives_licences_and_loans(scheduler: str, seed: int) -> None:
+    """Nodes may be promised more memory than they have by then: no lease holds less than nothing there."""
+    random, count = np.random.default_rng(seed), 40
+    mb, some = random.integers(0, 61, count), random.random(count) < 0.5
+    used = (random.random((count, 3)) * (mb[:, np.newaxis] + 1)).astype(np.int64)
+    jobs = job_table(
+        submit_us=np.sort(random.integers(0, 150 * count, count)) * S, work_us=random.integers(60, 4000, count) * S,
+        tasks=np.where(some, 1, random.integers(1, 4, count)), cores=random.integers(1, 5, count), memory_mb=mb,
+        usage=UsageCurves(
+            np.arange(count + 1), 3 * np.arange(count + 1), np.tile([0, 3 * WHOLE // 10, 7 * WHOLE // 10], count),
+            used.ravel(),
+        ),
+        devices={
+            ("nvme", "capacity_mb"): np.where(some, 100_000, 0),
+            ("counted", "seats"): np.where(random.random(count) < 0.3, 1, 0),
+        },
+    )  # fmt: skip
+    drives = {"name": "nvme", "kind": "nvme", "count": 3, "share": 3, "quantities": {"capacity_mb": 600_000}}
+    cluster = Cluster.from_dict(
+        {"nodes": [{"count": 4, "cores": 8, "memory": 90}], "lending": "all", "pools": [drives],
+         "counted": [{"name": "seats", "amount": 2}]}
+    )  # fmt: skip
+    policy = f"{scheduler}(memory=disaggregated, provisioning=dynamic, growth=1, monitor=60 s)"
+    assert set(simulate(cluster, work(jobs), policy).jobs["state"]) == {"finished"}

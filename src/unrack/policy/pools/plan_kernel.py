@@ -91,7 +91,7 @@ def choose_devices(order: Ints, now: int, running: int, whole: bool, how: Choose
     cursor[STAGE], cursor[ROWS_CHOSEN] = CHOSEN, -1
     free = np.empty((2, nodes), np.int64)
     for node in range(nodes):
-        free[CPU, node], free[MEM, node] = low[0, CPU, node], low[0, MEM, node]
+        free[CPU, node], free[MEM, node] = low[0, CPU, node], max(0, low[0, MEM, node])
     limit = lendable(order.shape[0], us, sky) if sky.may_lend.shape[0] > 0 else np.empty(0, np.int64)
     room = room_at(job, whole, Moment(free, low, 0, sky.total.shape[2], limit), sky)
     taken = nothing_taken(job, line, sky)
