@@ -122,6 +122,10 @@ def test_what_has_no_effect_is_said() -> None:
     dynamic = "disaggregated(scheduler=easy, provisioning=dynamic)"
     assert not any("provisioning" in note for note in notes(dynamic))
     assert not any("changes" in note for note in notes(dynamic, changes={"pause": 1}))
+    assert not any("growth" in note for note in notes("easy(provisioning=dynamic, growth=1)"))
+    assert any(
+        "growth" in note and "reserves nothing" in note for note in notes("fcfs(provisioning=dynamic, growth=1)")
+    )
     static = "disaggregated(scheduler=easy)"
     assert any("changes no job's memory" in note for note in notes(static, changes={"pause": 1}))
     checkpoints = {"checkpoint_every": 5, "checkpoint_cost": 1}

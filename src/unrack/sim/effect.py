@@ -39,7 +39,7 @@ class Effect(NamedTuple):
     # which part: ``"models"``, ``"contention"``, ``"distance"``, ``"slo"``, ``"tiers"``, ``"lending"``, ``"racks"``,
     # ``"memory"``, ``"priority"``, ``"site"``, ``"order"``, ``"near"``, ``"slowdowns"``, ``"resources"``,
     # ``"preempt"``, ``"sizes"``, ``"limits"``, ``"extension"``, ``"over_time"``, ``"molding"``, ``"resizing"``,
-    # ``"governs"``, ``"provisioning"`` or ``"memory_changes"``
+    # ``"governs"``, ``"provisioning"``, ``"growth"`` or ``"memory_changes"``
     key: str
     of: str  # which of several; ``""``: there is one
     why_not: str  # why it can change nothing, in words; ``""``: it can
@@ -252,6 +252,9 @@ def _use(jobs: JobTable, policy: Policy[Any], costs: MemoryChanges | None) -> It
     unknown = "" if jobs.usage is not None else "what jobs use is not known: they are taken to use what they ask"
     if monitors:
         yield Effect("provisioning", policy.name, unknown)
+    if monitors and getattr(policy, "growth", False):
+        plans = getattr(innermost(policy), "backfill", "easy") == "easy"
+        yield Effect("growth", policy.name, unknown or ("" if plans else f"{policy.name} reserves nothing for later"))
     if costs is not None:
         idle = unknown or ("" if monitors else f"{policy.name} changes no job's memory")
         checkpoints = costs.checkpoint_every is not None and costs.checkpoint_cost > 0  # all jobs pay for these
@@ -275,7 +278,7 @@ WORDS = {
     "limits": "{of}", "extension": "extension", "over_time": "over_time of {of}",
     "molding": "molding={of}", "resizing": "resizing={of}",
     "resources": "the {of} of the cluster",
-    "provisioning": "provisioning=dynamic", "memory_changes": "what it costs that memory changes",
+    "provisioning": "provisioning=dynamic", "growth": "growth", "memory_changes": "what it costs that memory changes",
     "world": "world=base", "seeds": "the seeds", "faults": "the failure of {of}", "window": "the window of the metrics",
 }  # fmt: skip
 """Key → what it is, for people."""
