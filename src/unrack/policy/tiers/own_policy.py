@@ -18,7 +18,7 @@ from unrack.ledger.lease import LENDER, Lease
 from unrack.ledger.state import RUNNING
 from unrack.policy.placement.contract import Room
 from unrack.policy.pools.own import Placed
-from unrack.policy.tiers.cluster_kernel import SLO, Clusters, choose_cluster
+from unrack.policy.tiers.cluster_kernel import SLO, Clusters, choose_cluster, in_service
 from unrack.sealed import sealed
 from unrack.solver.servers import Asked, Supply, asked, least_prices
 from unrack.view import View
@@ -153,7 +153,7 @@ def clusters_of(cluster: Cluster, rule: int, most: int | None = None) -> Cluster
     assert tiers is not None
     return Clusters(
         rule, ANY if most is None else most, tiers.first, tiers.member, cluster.cores, cluster.memory_mb, tiers.cost,
-        tiers.price, tiers.tier, tiers.cost_scale,
+        tiers.price, tiers.tier, tiers.cost_scale, np.ones(len(cluster), np.bool_),
     )  # fmt: skip
 
 
@@ -164,8 +164,8 @@ def found_for(view: View, clusters: Clusters, job: int, room: Room, only: int) -
     cores, mb = view.asks[[CORES, MEMORY], job].tolist()
     parts = np.zeros(int(np.diff(clusters.first).max()), np.int64)
     found = choose_cluster(
-        clusters, sealed(room.free), (room.cores >= cores) & ~near, barred(view, job, near), cores, mb, floor,
-        scaled_ceiling(ceiling, clusters.scale), only, parts,
+        in_service(clusters, view), sealed(room.free), (room.cores >= cores) & ~near, barred(view, job, near),
+        cores, mb, floor, scaled_ceiling(ceiling, clusters.scale), only, parts,
     )  # fmt: skip
     if found < 0:
         return None
