@@ -33,17 +33,10 @@ def supply_of(cluster: Cluster) -> Supply:
         want = "tiers of memory ([[tiers]] and a tier for every memory pool; see docs/tiers.md)"
         raise ClusterError(f"cluster {cluster.name}", "none", want)
     return Supply(
-        cores=cluster.cores.copy(),
-        mb=cluster.memory_mb.copy(),
-        weight=tiers.cost,
-        price=tiers.price,
-        tier=tiers.tier,
-        first=tiers.first,
-        member=tiers.member,
+        cores=cluster.cores.copy(), mb=cluster.memory_mb.copy(), weight=tiers.cost, price=tiers.price, tier=tiers.tier,
+        first=tiers.first, member=tiers.member, all_cores=cluster.cores, all_mb=cluster.memory_mb,
         domain=np.stack([cluster.level(level) for level in cluster.levels]),
-        all_cores=cluster.cores,
-        all_mb=cluster.memory_mb,
-    )
+    )  # fmt: skip
 
 
 def check_products(supply: Supply, mb: int, where: str) -> None:
@@ -247,9 +240,7 @@ def refuse_others(label: str, cluster: Cluster, jobs: JobTable) -> None:
         raise PolicyError(f"policy {label}", f"cluster {cluster.name!r} without tiers", want)
     many = np.flatnonzero(jobs.tasks != 1)
     if len(many):
-        job = int(many[0])
-        raise PolicyError(
-            f"policy {label}", f"job {jobs.ids[job]} of {jobs.tasks[job]} tasks", "servers: jobs of one task"
-        )
+        got = f"job {jobs.ids[int(many[0])]} of {jobs.tasks[many[0]]} tasks"
+        raise PolicyError(f"policy {label}", got, "servers: jobs of one task")
     if jobs.slo is not None:
         check_names(jobs.slo, cluster)
