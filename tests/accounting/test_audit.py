@@ -177,6 +177,7 @@ WRONGS: list[tuple[Any, str]] = [
     (put("jobs", "core_s", 1, 1.0), "other core-seconds"),
     (put("jobs", "state", 1, "queued"), "against what its attempts say"),
     (put("usage", "cores_held", 1, 0), "usage says cores_held 0"),
+    (put("usage", "cores_asked", 1, 0), "usage says cores_asked 0"),
     (put("usage", "memory_mb_held", 1, 0), "usage says memory_mb_held 0"),
     (put("usage", "memory_mb_lent", 1, 0), "usage says memory_mb_lent 0"),
     (put("usage", "running_jobs", 1, 0), "usage says running_jobs 0"),
@@ -196,6 +197,20 @@ def test_every_planted_wrong_is_found(plant: Callable[[Frames], None], words: st
     assert said(replace(right, tables=frames)) == ""
     plant(frames)
     assert words in said(replace(right, tables=frames))
+
+
+def test_a_loan_of_a_node_of_another_group_or_of_a_pool_of_another_cluster_is_found() -> None:
+    right = tables_of(changing())
+    apart = replace(right, cluster=replace(right.cluster, lending_group=np.array([0, 1, -1])))
+    assert "a node that may not lend to it" in said(apart)
+    nodes, pool = {"count": 2, "cores": 4, "memory": "4 MB"}, {"count": 2, "memory": "8 MB", "tier": "far"}
+    tiers = [{"name": "local"}, {"name": "far", "cost": 1}]
+    tiered = Cluster.from_dict({"nodes": [nodes], "memory_pools": [{"name": "p", **pool}], "tiers": tiers})
+    run = tables_of(simulate(tiered, work(J(0, 9, cores=4, mb=8), J(0, 9, cores=4, mb=8)), "slo-first-fit"))
+    assert said(run) == ""
+    loans = run["loans"]
+    swapped = {"loans": loans.with_columns(lender=loans["lender"].reverse())}
+    assert "a node that may not lend to it" in said(replace(run, tables={**run.tables, **swapped}))
 
 
 def on_pools() -> Result:

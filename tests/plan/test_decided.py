@@ -182,6 +182,13 @@ def test_the_bound_of_a_mean_is_on_the_side_of_the_verdict(values: list[float], 
         assert "the mean of wait_s_p95" in why(rule, those)
 
 
+def test_the_bounds_of_a_mean_that_is_told_are_those_that_left_it_open() -> None:
+    rule = GoalRule((WAIT, read_goal("wait_s_mean < 100 s")), 5, None, 0.9)
+    those = trials([102.0, 101.0, 99.0, 103.0, 101.0], wait_s_mean=50.0)
+    verdict, own = rule.verdict(those), of_goal(rule, WAIT, those)
+    assert (verdict, own["low"] < 100 < own["high"]) == (Verdict.UNDECIDED, True)
+
+
 def test_one_seed_is_no_ground_for_a_mean_or_for_others() -> None:
     assert GoalRule((WAIT,), 1, None, 0.95).verdict(trials([50.0])) == Verdict.UNDECIDED
     assert GoalRule((WAIT,), 1).of_all_seeds(trials([50.0])) is None

@@ -334,3 +334,16 @@ def test_no_promise_is_broken_when_a_plan_meets_one_and_tells_nodes_apart(monkey
         at = found.jobs.sort("job")["start_s"].to_list()
         assert all(round(at[job] * S) <= promise for job, promise in first.items()), seed
     assert named == {False, True}
+
+
+@pytest.mark.parametrize("policy", ["strawman", "naive", "disaggregated", "conservative(memory=disaggregated)"])
+def test_nothing_is_borrowed_of_memory_pools_that_are_kept_for_others(policy: str) -> None:
+    kept = {"name": "r", "nodes": ["node1"], "start": 10, "duration": 100, "maintenance": True}
+    cluster = Cluster.from_dict({
+        "nodes": [{"count": 1, "cores": 4, "memory": "4 MB"}], "lending": "all", "site": {"reservations": [kept]},
+        "memory_pools": [{"name": "p", "count": 1, "memory": "8 MB"}],
+    })  # fmt: skip
+    one, us = np.ones(1, np.int64), np.array([30 * S])
+    jobs = job_table(submit_us=0 * us, work_us=us, request_us=us, tasks=one, cores=one, memory_mb=8 * one)
+    workload = Workload("one", jobs, Intake("one", "test", 1, 1))
+    assert unrack.simulate(cluster, workload, policy).jobs["start_s"].to_list() == [110.0]

@@ -170,6 +170,21 @@ def test_failures_and_windows_after_the_end_are_told(tmp_path: Path) -> None:
     assert "note: no effect of the window of the metrics: it begins at 32,400 s" in out.output
 
 
+def test_times_before_the_first_date_of_a_log_are_told_with_the_filter_that_counts_from_it(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("submit,run,tasks,cores\n2024-03-01T00:00:00,9,1,1\n2024-03-03T00:00:00,9,1,1\n")
+    site = "site = {reservations = [{name = 'r', nodes = ['0'], start = '1 d', duration = '2 d', users = ['ann']}]}\n"
+    for rebased in (False, True):
+        trace = "trace = 'jobs.csv'\n" + "rebase = 0\n" * rebased
+        content = ("policies = ['easy']\n[[clusters]]\nnodes = [{count = 2, cores = 2}]\n" + site
+                   + "[[workloads]]\n" + trace + "[measure]\nfrom = '1 d'\nto = '3 d'\n"
+                   + "[[faults]]\ndomain = 'node0'\nat = '1 d'\nrepair_after = 5\n")  # fmt: skip
+        load(tmp_path, content)
+        out = CliRunner().invoke(app, ["run", str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "-j", "1"])
+        for what in ("the reservation r", "the failure of node0", "the window of the metrics"):
+            told = f"no effect of {what}: it is counted from 1970" in " ".join(out.output.split())
+            assert told != rebased, (what, out.output)
+
+
 def test_seeds_that_draw_nothing_are_refused_unless_a_policy_draws(tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_text("submit,run,tasks,cores\n0,9,1,1\n")
     content = ("seeds = 3\npolicies = ['easy'POLICY]\n[[clusters]]\nnodes = [{count = 2, cores = 2}]\n"

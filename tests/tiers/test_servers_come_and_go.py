@@ -17,6 +17,7 @@ from unrack.ledger.lease import Lease
 from unrack.policy.contract import Decision, Start
 from unrack.policy.discipline.list_scheduler import ListNotes, ListScheduler
 from unrack.policy.table import parse_policy
+from unrack.sim.faults import Fault
 from unrack.view import View
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
@@ -196,3 +197,36 @@ def test_every_server_goes_where_a_plain_program_puts_it(rule: str) -> None:
         waited += sum(at > one[0] for at, one in zip(expected, c.servers, strict=True))
         lent += sum(len(lease.borrowed) > 0 for lease in leases.values())
     assert min(waited, lent) > some(60) * 5 // 3
+
+
+def run_of(table: dict[str, object], mb: list[int], policy: str, **world: object) -> list[float | None]:
+    """When servers of one core that come one second after the other, for 30 s, start."""
+    cluster = Cluster.from_dict(table)  # type: ignore[arg-type]
+    ones = np.ones(len(mb), np.int64)
+    jobs = job_table(
+        submit_us=np.arange(len(mb)) * S, work_us=ones * 30 * S, request_us=ones * 30 * S, tasks=ones, cores=ones,
+        memory_mb=np.array(mb), slo=tier_asks(0 * ones),
+    )  # fmt: skip
+    servers = Workload("servers", jobs, Intake("servers", "test", len(mb), len(mb)))
+    found = unrack.simulate(cluster, servers, policy, world=unrack.World(**world))  # type: ignore[arg-type]
+    return found.jobs["start_s"].to_list()
+
+
+TIERS = [{"name": "local", "price": 2}, {"name": "far", "cost": 1, "price": 1}]
+
+
+def test_a_cluster_that_is_down_is_not_in_use() -> None:
+    table = {"nodes": [{"name": "c", "count": 2, "cores": 2, "memory": "4 MB"}], "tiers": TIERS}
+    faults = [Fault("node0", 10 * S, 1000 * S)]
+    for rule in RULES:
+        assert run_of(table, [4], f"{rule}(clusters=1)", faults=faults) == [10.0]
+
+
+@pytest.mark.parametrize("policy", ["slo", "slo-first-fit", "slo-best-fit", "conservative(memory=slo)"])
+def test_servers_have_no_memory_of_pools_that_are_kept_for_others(policy: str) -> None:
+    kept = {"name": "r", "nodes": ["node1"], "start": "10 s", "duration": "100 s", "maintenance": True}
+    table = {
+        "nodes": [{"name": "c", "count": 1, "cores": 8, "memory": "4 MB"}], "tiers": TIERS,
+        "memory_pools": [{"name": "p", "tier": "far", "count": 1, "memory": "8 MB"}], "site": {"reservations": [kept]},
+    }  # fmt: skip
+    assert run_of(table, [4, 8], policy) == [0.0, 110.0]

@@ -92,7 +92,7 @@ def _of_mean(rule: GoalRule, goal: Goal, trials: Sequence[Trial]) -> dict[str, A
         return {"value": None, "margin": None, "low": None, "high": None}
     mean = math.fsum(value or 0.0 for value in values) / len(values)
     want = abs(math.fsum(one or 0.0 for one in wants) / len(wants))
-    least, most = rule.of_mean(gaps[own])
+    least, most = rule.of_mean(gaps[own], sum(not one.unasked for one in rule.goals) * len(gaps))
     decides = least if least > 0 else most if most < 0 else math.fsum(gaps[own]) / len(gaps[own])
     bounds = sorted(mean + (1 if goal.low_is_good else -1) * (math.fsum(gaps[own]) / len(gaps[own]) - bound)
                     for bound in (least, most) if math.isfinite(bound))  # fmt: skip

@@ -18,11 +18,12 @@ from unrack.policy.sizing.sizing import Sizing
 from unrack.resources.power.resource import Power
 from unrack.resources.site.installed import Site
 from unrack.sim.faults import Fault
+from unrack.sim.log import RunLog
 from unrack.sim.usage.following import MemoryChanges
 from unrack.sim.world import NOTHING_SPECIAL, World
 from unrack.slowdown.memory.settings import MemoryContention
 from unrack.slowdown.model import BY_DEFAULT, Model, sets_speeds
-from unrack.units import SECOND_US
+from unrack.units import DATES_S, SECOND_US
 from unrack.vocabulary import Need
 from unrack.workload.job import JobTable
 from unrack.workload.site.graph import says_over_time
@@ -242,9 +243,11 @@ def _stops(cluster: Cluster, jobs: JobTable, policy: Policy[Any], world: World) 
     why = "" if world.overruns(cluster, jobs) else "no job runs beyond its limit"
     if isinstance(policy, Extending):
         yield Effect("extension", "", why, counted=True)
-    site = site_of(cluster)
-    if site is not None and says_over_time(site):
+    if (site := site_of(cluster)) is not None and says_over_time(site):
         yield Effect("over_time", cluster.name, why, counted=True)
+    for one in () if site is None else site.file.reservations:
+        if _before_dates(one.windows_us[-1][1], jobs):
+            yield Effect("reservation", one.name, _DATED, counted=True)
 
 
 def _use(jobs: JobTable, policy: Policy[Any], costs: MemoryChanges | None) -> Iterator[Effect]:
@@ -272,12 +275,11 @@ WORDS = {
     "slo": "the jobs' SLOs of memory", "tiers": "the tiers of memory of {of}",
     "lending": "which nodes may lend to which on {of}", "racks": "the groups of racks of {of}",
     "memory": "the memory that jobs ask for", "priority": "the priorities of jobs", "near": "near=yes", "order": "{of}",
-    "site": "the weights of priorities of {of}",
-    "slowdowns": "how slowdowns combine",
-    "preempt": "preempt=yes", "sizes": "the sizes of jobs",
+    "site": "the weights of priorities of {of}", "slowdowns": "how slowdowns combine", "preempt": "preempt=yes",
+    "sizes": "the sizes of jobs",
     "limits": "{of}", "extension": "extension", "over_time": "over_time of {of}",
     "molding": "molding={of}", "resizing": "resizing={of}",
-    "resources": "the {of} of the cluster",
+    "resources": "the {of} of the cluster", "reservation": "the reservation {of}",
     "provisioning": "provisioning=dynamic", "growth": "growth", "memory_changes": "what it costs that memory changes",
     "world": "world=base", "seeds": "the seeds", "faults": "the failure of {of}", "window": "the window of the metrics",
 }  # fmt: skip
@@ -294,14 +296,22 @@ def notes_of(found: Sequence[Effect]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(note(effect) for effect in found if effect.why_not))
 
 
-def too_late(faults: Sequence[Fault], window_us: tuple[int, int] | None, end_us: int) -> tuple[str, ...]:
-    """What was to happen after the last event of a run, a sentence each."""
+_DATED = "it is counted from 1970, as the jobs have dates: the filter rebase = 0 has their clock begin with them"
+
+
+def _before_dates(until_us: int, jobs: JobTable) -> bool:
+    return until_us < DATES_S * SECOND_US < int(jobs.submit_us[:1].sum())
+
+
+def out_of_time(log: RunLog, faults: Sequence[Fault], window_us: tuple[int, int] | None = None) -> tuple[str, ...]:
+    """What was to happen after the last event of a run, or before the first date of a log, a sentence each."""
+    times = [("faults", one.domain, "is due", one.at_us, one.at_us + one.repair_us) for one in faults]
+    times += [] if window_us is None else [("window", "", "begins", *window_us)]
     found = []
-    for fault in faults:
-        if fault.at_us > end_us:
-            why = f"it is due at {fault.at_us / SECOND_US:,.0f} s, and the run ends at {end_us / SECOND_US:,.0f} s"
-            found.append(note(Effect("faults", fault.domain, why)))
-    if window_us is not None and window_us[0] > end_us:
-        why = f"it begins at {window_us[0] / SECOND_US:,.0f} s, and the run ends at {end_us / SECOND_US:,.0f} s"
-        found.append(note(Effect("window", "", why)))
+    for key, of, begins, at_us, until_us in times:
+        if _before_dates(until_us, log.jobs):
+            found.append(note(Effect(key, of, _DATED)))
+        elif at_us > log.end_us:
+            why = f"it {begins} at {at_us / SECOND_US:,.0f} s, and the run ends at {log.end_us / SECOND_US:,.0f} s"
+            found.append(note(Effect(key, of, why)))
     return tuple(found)

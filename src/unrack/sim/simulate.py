@@ -27,7 +27,7 @@ from unrack.sim.changing import (
     SuspendingKernel,
     possible_sizes,
 )
-from unrack.sim.effect import effects, notes_of, too_late
+from unrack.sim.effect import effects, notes_of, out_of_time
 from unrack.sim.frames.held import core_chooser
 from unrack.sim.kernel import Kernel
 from unrack.sim.result import Result
@@ -108,27 +108,19 @@ def simulate(
         kernel = prepared(cluster, workload.jobs, chosen, seed, world)
         core = kernel.core
         log = kernel.run(progress)
-    late = world.faults if all(fault.at_us > log.end_us for fault in world.faults) else ()
+    late = world.faults[:1] if all(out_of_time(log, [fault]) for fault in world.faults) else ()
     site = cluster.places.installed.get("site")
     read = intake_notes(workload.name, asdict(workload.intake), None if site is None else site.written())
     idle = notes_of(effects(cluster, workload.jobs, chosen, world))
-    notes = (*read, *idle, *too_late(late[:1], window_us, log.end_us))
+    notes = (*read, *idle, *out_of_time(log, late, window_us))
     lends = core.traits.lends or len(log.loans) > 0
     telling = told_rounds(core.policy, core.memory)
     result = Result(
-        log,
-        window_us,
-        world.pace(cluster)(workload.jobs) if len(cluster.devices) else None,
-        lends,
-        None if kernel.memory_speeds is None else kernel.memory_speeds.note,
-        bool(world.faults),
-        core_tiles,
-        notes,
-        bool(core.traits.monitor_us),
-        None if telling is None else telling[0].rounds(telling[1]),
-        policy if isinstance(policy, str) else chosen.name,
-        core.state.sizes,
-    )
+        log, window_us, world.pace(cluster)(workload.jobs) if len(cluster.devices) else None, lends,
+        None if kernel.memory_speeds is None else kernel.memory_speeds.note, bool(world.faults), core_tiles, notes,
+        bool(core.traits.monitor_us), None if telling is None else telling[0].rounds(telling[1]),
+        policy if isinstance(policy, str) else chosen.name, core.state.sizes,
+    )  # fmt: skip
     del core, kernel, telling  # the tables are made and looked at without the ledger
     if audit:
         audit_tables(result)

@@ -162,16 +162,10 @@ def asked(
         return np.full(count, NOWHERE, np.int64) if values is None else np.asarray(values, np.int64)
 
     return Asked(
-        np.asarray(cores, np.int64),
-        np.asarray(mb, np.int64),
-        np.asarray(floor, np.int64),
-        np.asarray(ceiling, np.int64),
+        column(cores), column(mb), column(floor), column(ceiling),
         np.zeros((count, tiers), np.bool_) if forbidden is None else forbidden,
-        column(group),
-        column(level),
-        column(pinned),
-        most_clusters,
-    )
+        column(group), column(level), column(pinned), most_clusters,
+    )  # fmt: skip
 
 
 NONE = -1

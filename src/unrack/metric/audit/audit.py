@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import polars as pl
 
+from unrack.cluster.spec import Cluster
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import Claimed
 from unrack.ledger.lease import Share, attached
@@ -34,11 +35,22 @@ def asked_violation(t: Tables) -> Violation | None:
     borrower, lender, mb = (whole(t["loans"][name]) for name in ("node", "lender", "mb"))
     if (wrong := (lender == borrower) | (mb < 1)).any():
         return first_of(t, t.lent, wrong, "borrows of the node itself, or nothing")
+    if (wrong := _out_of_reach(t.cluster, borrower, lender)).any():
+        return first_of(t, t.lent, wrong, "borrows of a node that may not lend to it")
     memory: Sum = ("memory", mb, np.where(begins & (not t.provisions), needs, 0))
     found = _beside(t, t.lent, borrower, [memory], ("borrows for a node", "a loan"))
     if found is None and (devices := _devices(t, np.where(known, tasks, 0))):
         found = _beside(t, t.shared, whole(t["shares"]["node"]), devices, ("has a device on a node", "a device"))
     return found
+
+
+def _out_of_reach(cluster: Cluster, borrower: Ints, lender: Ints) -> Bools:
+    """bool[loans]: which are of nodes of another lending group, or of pools of no cluster of the borrower's."""
+    if (tiers := cluster.tiers) is None:
+        own, other = (cluster.lending_group.take(node, mode="clip") for node in (borrower, lender))
+        return np.asarray((other >= 0) & (other != own))
+    home = np.repeat(tiers.member[tiers.first[:-1]], np.diff(tiers.first))
+    return ~np.isin(borrower * len(cluster) + lender, home * len(cluster) + tiers.member)
 
 
 def _devices(t: Tables, tasks: Ints) -> list[Sum]:
@@ -338,10 +350,8 @@ def round_violation(t: Tables) -> Violation | None:
     if "rounds" not in t:
         return None
     r = t["rounds"]
-    at, jobs, tried, placed, left = (
-        micro(r["time_s"]),
-        *(whole(r[name]) for name in ("jobs", "tried", "placed", "left")),
-    )
+    at = micro(r["time_s"])
+    jobs, tried, placed, left = (whole(r[name]) for name in ("jobs", "tried", "placed", "left"))
     wrong = np.flatnonzero((placed + left != jobs) | (placed > tried) | (tried > jobs) | (placed < 0))
     if wrong.size:
         i = int(wrong[0])

@@ -321,14 +321,16 @@ def usage_violation(t: Tables) -> Violation | None:
     held_cores, held_mb = (own.cores, own.mb) if isinstance(own, Sums) else _of_rows(t)
     cores, lent_mb = _level(times, held_at, held_cores), _level(times, lent_at, loaned)
     local_mb = _level(times, held_at, held_mb)
-    one = np.ones(len(own.start), np.int64)
     wanted = {
         "cores_held": cores,
         "memory_mb_held": local_mb + lent_mb,
-        "running_jobs": _level(times, held_at, one) if told_apart else whole(usage["running_jobs"]),
         "memory_mb_lent": lent_mb,
         "cores_online": t.cluster.total_cores - _down_cores(t, times),
     }
+    if isinstance(own, Sums):
+        wanted["running_jobs"] = _level(times, held_at, np.ones(len(own.start), np.int64))
+        asked = own.tasks * whole(t["jobs"]["cores_per_task"])[own.job]
+        wanted["cores_asked"] = _level(times, held_at, np.where(own.cores > 0, asked, 0))  # 0: it is suspended
     for name, column in wanted.items():
         if name in usage.columns and (wrong := np.flatnonzero(whole(usage[name]) != column)).size:
             i = int(wrong[0])

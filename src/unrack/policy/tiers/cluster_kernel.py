@@ -17,7 +17,7 @@ from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB
 from unrack.policy.discipline.heads_kernel import lacking
 from unrack.policy.discipline.queue_kernel import passed
 from unrack.policy.discipline.skyline.columns import CHOOSE, CLAIMED, LENT, STARTS
-from unrack.policy.discipline.skyline.steps import usable
+from unrack.policy.discipline.skyline.steps import close_kept, usable
 from unrack.policy.discipline.walk import ASKING, CLAIMS, CLAIMS_FOUND, FOUND, HELD_US, LOOK, PLACED, ROWS, STAGE, WHOLE
 from unrack.policy.lending.answers import write
 from unrack.policy.lending.lease_kernel import Leases
@@ -44,6 +44,7 @@ class Clusters(NamedTuple):
     price: Ints
     tier: Ints
     scale: int  # units of weight for each MB of a tier of cost 1
+    online: Bools  # bool[nodes]: which are in service now
 
 
 class ServerAsks(NamedTuple):
@@ -54,6 +55,11 @@ class ServerAsks(NamedTuple):
     spread: Ints  # int64[jobs]: -1: replicas may be anywhere
     forbidden: Bools  # bool[jobs, names]
     tier_of: Ints  # int64[names]: the tier that is called so
+
+
+def in_service(t: Clusters, view: View) -> Clusters:
+    """The same with the nodes that are in service now."""
+    return t._replace(online=shown(view.columns.online))
 
 
 def server_asks(view: View) -> ServerAsks:
@@ -91,10 +97,8 @@ def rank_of(t: Clusters, free: Ints, c: int) -> int:
 @inlined
 def in_use(t: Clusters, free: Ints) -> int:
     """In how many clusters servers hold cores."""
-    count = 0
-    for c in range(len(t.first) - 1):
-        count += free[CPU, t.member[t.first[c]]] < t.all_cores[t.member[t.first[c]]]
-    return count
+    compute = t.member[t.first[:-1]]
+    return int((t.online[compute] & (free[CPU, compute] < t.all_cores[compute])).sum())
 
 
 @inlined
@@ -153,11 +157,9 @@ choose_cluster = compiled(plain(cluster_for))
 @compiled
 def pass_over(t: Clusters, slo: ServerAsks, order: Ints, second: Ints, now: int, running: int, sky: Any) -> int:
     """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; for servers without replicas it asks nothing."""
-    nodes, width = sky.installed.shape[2], 0
-    for c in range(len(t.first) - 1):
-        width = max(width, t.first[c + 1] - t.first[c])
+    nodes, width = sky.installed.shape[2], (t.first[1:] - t.first[:-1]).max()
     is_open, barred, parts = np.empty(nodes, np.bool_), np.zeros(nodes, np.bool_), np.empty(width, np.int64)
-    out = Leases(np.empty((1, 5), np.int64), np.empty((width, 3), np.int64))
+    free, out = np.empty((2, nodes), np.int64), Leases(np.empty((1, 5), np.int64), np.empty((width, 3), np.int64))
     while True:
         count = passed(order, second, now, running, sky)
         job, walk, asks = sky.walk[ASKING], sky.walk, len(slo.floor) > 0
@@ -171,15 +173,15 @@ def pass_over(t: Clusters, slo: ServerAsks, order: Ints, second: Ints, now: int,
         if walk[CLAIMS] + width + fixed > sky.new_claims.shape[0]:
             return lacking(sky, LOOK, CLAIMED)
         asked, installed = gang_of(sky.asks, job), usable(job, now, sky)
-        for node in range(nodes):
-            is_open[node] = installed[CPU, node] > 0
-            barred[node] = False
-            for name in range(len(slo.tier_of) if asks else 0):
-                barred[node] = barred[node] or (slo.forbidden[job, name] and slo.tier_of[name] == t.tier[node])
-        floor, ceiling = 0, NO_CEILING // t.scale * t.scale
-        if asks:
-            floor, ceiling = slo.floor[job], min(slo.ceiling[job], NO_CEILING // t.scale) * t.scale
-        found = cluster_for(t, sky.now, is_open, barred, asked.cores, asked.mb, floor, ceiling, -1, parts)
+        is_open[:], barred[:] = installed[CPU] > 0, False
+        for name in range(len(slo.tier_of) if asks else 0):
+            barred |= slo.forbidden[job, name] & (t.tier == slo.tier_of[name])
+        floor, ceiling = (slo.floor[job], slo.ceiling[job]) if asks else (0, NO_CEILING)
+        ceiling = min(ceiling, NO_CEILING // t.scale) * t.scale
+        free[:] = sky.now
+        close_kept(job, now, free, sky)  # of nodes that are kept for others it has no memory
+        free[CPU] = sky.now[CPU]
+        found = cluster_for(t, free, is_open, barred, asked.cores, asked.mb, floor, ceiling, -1, parts)
         if asked.tasks != 1 or found < 0:
             sky.refused[sky.kind[job]] = 1
             continue

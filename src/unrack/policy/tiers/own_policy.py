@@ -18,7 +18,7 @@ from unrack.ledger.lease import LENDER, Lease
 from unrack.ledger.state import RUNNING
 from unrack.policy.placement.contract import Room
 from unrack.policy.pools.own import Placed
-from unrack.policy.tiers.cluster_kernel import SLO, Clusters, choose_cluster
+from unrack.policy.tiers.cluster_kernel import SLO, Clusters, choose_cluster, in_service
 from unrack.sealed import sealed
 from unrack.solver.servers import Asked, Supply, asked, least_prices
 from unrack.view import View
@@ -33,17 +33,10 @@ def supply_of(cluster: Cluster) -> Supply:
         want = "tiers of memory ([[tiers]] and a tier for every memory pool; see docs/tiers.md)"
         raise ClusterError(f"cluster {cluster.name}", "none", want)
     return Supply(
-        cores=cluster.cores.copy(),
-        mb=cluster.memory_mb.copy(),
-        weight=tiers.cost,
-        price=tiers.price,
-        tier=tiers.tier,
-        first=tiers.first,
-        member=tiers.member,
+        cores=cluster.cores.copy(), mb=cluster.memory_mb.copy(), weight=tiers.cost, price=tiers.price, tier=tiers.tier,
+        first=tiers.first, member=tiers.member, all_cores=cluster.cores, all_mb=cluster.memory_mb,
         domain=np.stack([cluster.level(level) for level in cluster.levels]),
-        all_cores=cluster.cores,
-        all_mb=cluster.memory_mb,
-    )
+    )  # fmt: skip
 
 
 def check_products(supply: Supply, mb: int, where: str) -> None:
@@ -153,7 +146,7 @@ def clusters_of(cluster: Cluster, rule: int, most: int | None = None) -> Cluster
     assert tiers is not None
     return Clusters(
         rule, ANY if most is None else most, tiers.first, tiers.member, cluster.cores, cluster.memory_mb, tiers.cost,
-        tiers.price, tiers.tier, tiers.cost_scale,
+        tiers.price, tiers.tier, tiers.cost_scale, np.ones(len(cluster), np.bool_),
     )  # fmt: skip
 
 
@@ -164,8 +157,8 @@ def found_for(view: View, clusters: Clusters, job: int, room: Room, only: int) -
     cores, mb = view.asks[[CORES, MEMORY], job].tolist()
     parts = np.zeros(int(np.diff(clusters.first).max()), np.int64)
     found = choose_cluster(
-        clusters, sealed(room.free), (room.cores >= cores) & ~near, barred(view, job, near), cores, mb, floor,
-        scaled_ceiling(ceiling, clusters.scale), only, parts,
+        in_service(clusters, view), sealed(room.free), (room.cores >= cores) & ~near, barred(view, job, near),
+        cores, mb, floor, scaled_ceiling(ceiling, clusters.scale), only, parts,
     )  # fmt: skip
     if found < 0:
         return None
@@ -247,9 +240,7 @@ def refuse_others(label: str, cluster: Cluster, jobs: JobTable) -> None:
         raise PolicyError(f"policy {label}", f"cluster {cluster.name!r} without tiers", want)
     many = np.flatnonzero(jobs.tasks != 1)
     if len(many):
-        job = int(many[0])
-        raise PolicyError(
-            f"policy {label}", f"job {jobs.ids[job]} of {jobs.tasks[job]} tasks", "servers: jobs of one task"
-        )
+        got = f"job {jobs.ids[int(many[0])]} of {jobs.tasks[many[0]]} tasks"
+        raise PolicyError(f"policy {label}", got, "servers: jobs of one task")
     if jobs.slo is not None:
         check_names(jobs.slo, cluster)

@@ -64,7 +64,7 @@ class Site(Usual):
         # the number of the windows of a reservation; below 0: its jobs run outside of these, too
         self.owners = {one.name: -i if one.flex else i for i, one in enumerate(self.file.reservations, 1)}
         self.reserved = {
-            one.name: self._mask(one.nodes, f"reservations.{i}.nodes")
+            one.name: self._mask(one.nodes, f"reservations.{i}.nodes", pools=True)
             for i, one in enumerate(self.file.reservations)
             if one.nodes is not None
         }
@@ -97,10 +97,10 @@ class Site(Usual):
         self.limits = len(self.places) - len(self.keeps)  # what reservations keep comes first, and is none
         self.whose = (Whose(), *(Whose(*one) for one in bound.get("whose", ())))  # by number
 
-    def _mask(self, members: Sequence[str], key: str) -> Bools:
+    def _mask(self, members: Sequence[str], key: str, pools: bool = False) -> Bools:
         found = np.zeros(len(self.computing), np.bool_)
         found[self.cluster_nodes.named(members, f"{self.at}.{key}")] = True
-        return found & self.computing
+        return found & (self.computing | pools)
 
     def bound(
         self, wheres: Sequence[Where], counts: Sequence[Counts], places: Sequence[Place], whose: Sequence[Whose]
@@ -166,7 +166,7 @@ class Site(Usual):
             return ()
         base, counts = self.computing.copy(), dict[int, Bools]()
         if where.reservation:
-            base = self.reserved.get(where.reservation, base) if self.owner_of(where) > 0 else base
+            base = self.reserved.get(where.reservation, base) & base if self.owner_of(where) > 0 else base
         if where.without:
             base = base & ~self._mask([where.without], "without")
         needed: tuple[tuple[int, Bools], ...] = ()

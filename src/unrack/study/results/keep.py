@@ -31,7 +31,7 @@ from unrack.policy.table import canonical
 from unrack.resources.checked import node_ids
 from unrack.resources.contract import Nodes
 from unrack.resources.places import built
-from unrack.sim.effect import notes_of, too_late
+from unrack.sim.effect import notes_of, out_of_time
 from unrack.sim.result import Result
 from unrack.slowdown.combined import WORDS
 from unrack.slowdown.contention.profile_file import profile_texts
@@ -266,12 +266,9 @@ def description(run: Run, result: Result) -> dict[str, Any]:
 def notes_of_run(run: Run, result: Result) -> tuple[str, ...]:
     """How speeds combined, and what changed nothing in a finished run although it was asked for, a sentence each."""
     idle = any(effect.key == "contention" and effect.why_not for effect in run.effects)
-    said = (
-        ()
-        if run.world.together is None or idle
-        else (f"{WORDS[run.world.together]} (slowdowns = '{run.world.together}')",)
-    )
-    return (*said, *notes_of(run.effects), *too_late(run.world.faults[: run.listed], run.window_us, result.log.end_us))
+    rule = None if idle else run.world.together
+    said = () if rule is None else (f"{WORDS[rule]} (slowdowns = '{rule}')",)
+    return (*said, *notes_of(run.effects), *out_of_time(result.log, run.world.faults[: run.listed], run.window_us))
 
 
 def contended(run: Run, result: Result) -> str:
