@@ -54,17 +54,16 @@ def ranks_of(file: SiteFile, jobs: Sequence[tuple[tuple[str, ...], str, str]]) -
         return None
     if rules.by == "quota":
         return _by_quota(file, [(queue, qos) for _, qos, queue in jobs])
-    names: dict[object, int] = {"": 0, (): 0}
     by_qos = rules.by == "qos"
+    known = [one.name for one in file.qos] if by_qos else [(one.name,) for one in file.partitions]
+    names: dict[object, int] = {"": 0, (): 0, **{name: i for i, name in enumerate(known, 1)}}
     keys = [qos if by_qos else partitions for partitions, qos, _ in jobs]
     of = np.array([names.setdefault(key, max(names.values()) + 1) for key in keys], np.int64)
     classes = [key for key in names if key not in ("", ())]
     mode, may = ["off"], np.zeros((len(classes) + 1, len(classes) + 1), np.bool_)
     if by_qos:
-        qos = {one.name: one for one in file.qos}
-        mode += [qos[name].preempt_mode or rules.mode for name in classes]  # type: ignore[index]  # they are names
-        for i, name in enumerate(classes):
-            may[i + 1, 1:] = [other in qos[name].preempts for other in classes]  # type: ignore[index]
+        mode += [one.preempt_mode or rules.mode for one in file.qos]
+        may[1:, 1:] = [[other in one.preempts for other in classes] for one in file.qos]
     else:
         partitions = {one.name: one for one in file.partitions}
         own = [[partitions[name] for name in some] for some in classes]  # type: ignore[attr-defined]  # tuples of names
