@@ -15,7 +15,7 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
 from unrack.resources.links.resource import Links
-from unrack.resources.places import AMOUNT, PLACE
+from unrack.resources.places import PLACE
 from unrack.view import View
 from unrack.workload.job import JobTable
 
@@ -59,13 +59,7 @@ class LinkSpeeds:
 
     def speeds(self, view: View, jobs: Ints) -> Floats:
         """float64[jobs]: their speeds now."""
-        felt = self._excess[jobs] > 0.0
-        return np.array(
-            [
-                self._speed(view, view.lease(job)) if feels else 1.0
-                for job, feels in zip(jobs.tolist(), felt, strict=True)
-            ]
-        )
+        return np.array([self._speed(view, view.lease(i)) if self._excess[i] > 0.0 else 1.0 for i in jobs.tolist()])
 
     def feels(self, before: Lease, after: Lease) -> bool:
         """Whether it claims more or less of links."""
@@ -79,8 +73,9 @@ class LinkSpeeds:
         seen, place = view.columns.claimed, claims[:, PLACE]
         assert seen is not None
         others = self._part.total[place] - seen.free[self._at][place]
-        if view.status[lease.job] == RUNNING:
-            others = others - claims[:, AMOUNT]
+        for job in dict.fromkeys((lease.job, *view.columns.suspended)):  # those that stand send nothing
+            own = dict(self._part.own(view.lease(job).claims).tolist()) if view.status[job] == RUNNING else {}
+            others = others - [own.get(one, 0) for one in place.tolist()]
         load = float((others / self._capacity[place]).max())
         return 1.0 / (1.0 + load * excess)
 
