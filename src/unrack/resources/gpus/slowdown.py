@@ -70,7 +70,7 @@ class GpuSpeeds:
         holders = np.ascontiguousarray(seen.holders[:, self._at])
         if view.columns.suspended:  # those that stand disturb nobody
             holders = np.where(np.isin(holders[1], list(view.columns.suspended)), 0, holders)
-        return Neighbours(shown(holders), self._profile, self._beside)
+        return Neighbours(shown(holders), shown(np.ascontiguousarray(seen.free[self._at])), self._profile, self._beside)
 
 
 @compiled
