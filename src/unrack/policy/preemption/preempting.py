@@ -204,8 +204,7 @@ def suspends(policy: Policy[Any], cluster: Cluster) -> bool:
     if not isinstance(policy, Preempting) or site is None or site.ranks is None:
         return False
     there = np.unique(site.ranks.of)
-    preempted = there[site.ranks.may[np.ix_(there, there)].any(axis=0)].tolist()
-    return any(site.ranks.mode[one] == SUSPEND for one in preempted)
+    return any(site.ranks.mode[one] == SUSPEND for one in there[site.ranks.may[np.ix_(there, there)].any(axis=0)])
 
 
 def check_suspending(policy: Policy[Any], jobs: JobTable, modelled: bool) -> None:

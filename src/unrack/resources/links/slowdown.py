@@ -52,7 +52,8 @@ class LinkSpeeds:
         seen = view.columns.claimed
         assert seen is not None
         holders = seen.holders[0, self._at]
-        if any(len(self._on[place]) != holders[place] for place in places):
+        gone = any(view.status[job] != RUNNING for place in places for job in self._on[place])
+        if gone or any(len(self._on[place]) != holders[place] for place in places):
             self._note_all(view)
         found = np.array(sorted({job: None for place in places for job in self._on[place]}), np.int64)
         return found[self._excess[found] > 0.0]
@@ -66,8 +67,7 @@ class LinkSpeeds:
         return not np.array_equal(before.claims, after.claims)
 
     def _speed(self, view: View, lease: Lease) -> float:
-        claims = self._part.own(lease.claims)
-        excess = float(self._excess[lease.job])
+        claims, excess = self._part.own(lease.claims), float(self._excess[lease.job])
         if not len(claims) or excess <= 0.0:
             return 1.0
         seen, place = view.columns.claimed, claims[:, PLACE]
@@ -80,8 +80,7 @@ class LinkSpeeds:
         return 1.0 / (1.0 + load * excess)
 
     def _note_all(self, view: View) -> None:
-        for on in self._on:
-            on.clear()
+        self._on = [{} for _ in self._on]
         for job in view.running[1, : view.running_count].tolist():
             for place in self._part.own(view.lease(job).claims)[:, PLACE].tolist():
                 self._on[place][job] = None
