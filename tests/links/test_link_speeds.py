@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 from linked_worlds import claimed, jobs_of, linked, run
 
+from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, UnrackError
 from unrack.resources.links.resource import RODINIA, Profiles
 from unrack.resources.links.slowdown import LinkSpeeds
@@ -67,6 +69,19 @@ def test_two_that_feel_each_other_slow_each_other_down() -> None:
     first = min(100 * slow, 100 * other)
     assert first == pytest.approx(100 * other)
     assert result.jobs["end_s"].to_list() == pytest.approx([first + 100 - first / slow, first], abs=1e-5)
+
+
+def test_two_on_a_link_that_are_stopped_at_once_for_a_third_there() -> None:
+    """Each of the two feels the other until 10 s, and again from 110 s on; the third has the link to itself."""
+    qos = [{"name": "high", "preempts": ["low"]}, {"name": "low"}]
+    cluster = Cluster.from_dict({
+        "nodes": [{"count": 1, "cores": 2}], "links": {"mb_s": 1000, "profiles": {"nw": [50, 75]}},
+        "site": {"qos": qos, "preempt": {"by": "qos", "mode": "requeue"}},
+    })  # fmt: skip
+    some = jobs_of(*({"own": 500, "app": "nw"},) * 2, {"own": 1, "app": "nw", "cores": 2, "submit": 10})
+    result = run(cluster, replace(some, extra=pl.DataFrame({"qos": ["low", "low", "high"]})))
+    assert result.metrics["preemptions"] == 2
+    assert result.jobs["end_s"].to_list() == pytest.approx([260, 260, 110], abs=1e-5)
 
 
 def test_whoever_uses_no_link_is_not_slowed_down() -> None:

@@ -168,6 +168,28 @@ def test_which_of_several_is_stopped_first(rule: str, stopped: int) -> None:
     assert [(type(one), getattr(one, "job", 3)) for one in decided] == [(Requeue, stopped), (Start, 3)]
 
 
+@pytest.mark.parametrize("by", ["qos", "partition"])
+def test_who_may_preempt_first_does_not_depend_on_who_comes_later(by: str) -> None:
+    """Jobs 2 (low) and 3 (high) could each have the cores of job 1; a job of normal comes when all is over."""
+    names = ["standby", "low", "high", "normal"]
+    below = {"low": ["standby"], "normal": ["standby"], "high": ["normal", "standby"]}
+    some = [{"name": name, "preempts": below.get(name, [])} for name in names]
+    tiers: list[dict[str, Any]] = [{"name": name, "tier": at} for name, at in zip(names, (1, 2, 4, 3), strict=True)]
+    tiers[1]["preempt_mode"] = "off"
+    site: dict[str, Any] = {"qos": some} if by == "qos" else {"partitions": tiers}
+    cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 2}], "site": {**site, "preempt": {"by": by}}})
+    starts = []
+    for count in (3, 4):
+        jobs = job_table(
+            submit_us=np.array([0, 10, 10, 900])[:count] * 10**6, work_us=np.full(count, 10**8),
+            tasks=np.full(count, 2), extra=pl.DataFrame({by: names[:count]}),
+        )  # fmt: skip
+        result = unrack.simulate(cluster, Workload("later", jobs, Intake("", "", 0, 0)), "fcfs")
+        starts.append(result.placements.filter(pl.col("start_s") < 900).select("job", "start_s").rows())
+    assert starts[0] == starts[1]
+    assert starts[0][1] == (3, 10.0)
+
+
 def test_a_policy_may_say_no() -> None:
     cluster, workload = by_hand()
     assert unrack.simulate(cluster, workload, "easy(preempt=no)").metrics["preemptions"] == 0

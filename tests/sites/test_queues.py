@@ -256,3 +256,31 @@ def test_cohorts_in_a_circle_and_quotas_in_no_partition_are_refused() -> None:
     with pytest.raises(ClusterError, match="only in a cohort, which cohort x has none of"):
         Cluster.from_dict({**NODES, "site": {"cohorts": [{"name": "x", "quotas": [
             {"nominal": {"cores": 1}, "lend": {"cores": 1}}]}]}})  # fmt: skip
+
+
+def test_who_has_quota_back_does_not_depend_on_who_comes_later() -> None:
+    """Jobs of other priorities, which come when all is over, change nothing before."""
+    rows = [
+        (1, 49, 1, 3, "b", 1), (7, 103, 2, 3, "a", 3), (25, 154, 2, 3, "b", 3), (27, 64, 3, 2, "a", 3),
+        (30, 152, 2, 3, "a", 3), (43, 140, 1, 1, "a", 3), (94, 134, 3, 1, "a", 3), (111, 126, 1, 2, "a", 3),
+        (122, 193, 1, 2, "c", 3), (138, 30, 2, 3, "c", 3), (140, 65, 3, 2, "b", 3), (148, 124, 3, 2, "a", 3),
+    ]  # fmt: skip
+    rules = (("a", 2, "any", "never"), ("b", 4, "lower-priority", "lower-priority"),
+             ("c", 4, "lower-priority", "lower-priority"))  # fmt: skip
+    queues = [
+        {"name": name, "cohort": "lab", "reclaim": reclaim, "within": within, "quotas": [{"nominal": {"cores": cores}}]}
+        for name, cores, reclaim, within in rules
+    ]
+    qos = [{"name": f"p{level}", "priority": level} for level in range(4)]
+    site = {"queues": queues, "qos": qos, "preempt": {"by": "quota"}}
+    cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 4}], "site": site})
+    found = []
+    for later in ([], [(100_000, 5, 1, 1, queue, level) for queue in "abc" for level in (0, 2)]):
+        submit, work, tasks, cores, of, level = zip(*rows, *later, strict=True)
+        jobs = job_table(
+            submit_us=np.array(submit) * 10**6, work_us=np.array(work) * 10**6, tasks=np.array(tasks),
+            cores=np.array(cores), extra=pl.DataFrame({"queue": of, "qos": [f"p{one}" for one in level]}),
+        )  # fmt: skip
+        result = unrack.simulate(cluster, Workload("later", jobs, Intake("", "", 0, 0)), "easy")
+        found.append(result.placements.filter(pl.col("start_s") < 100_000).select("job", "attempt", "start_s").rows())
+    assert found[0] == found[1]

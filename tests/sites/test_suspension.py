@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,35 @@ def small(jobs: list[tuple[int, int, int, int, int, str]], **more: Any) -> tuple
 def times(result: Result) -> list[tuple[float, float]]:
     """Start and end of each job."""
     return list(result.jobs.select("start_s", "end_s").iter_rows())
+
+
+@pytest.mark.parametrize(
+    ("what", "more", "slower"),
+    [
+        ({"links": {"mb_s": 1000, "profiles": {"a": [50, 75]}}}, {("links", "mb_s"): [1000, 1, 0]}, 2),
+        ({"links": {"mb_s": 1000, "profiles": {"a": [50, 75]}}}, {("links", "mb_s"): [500, 1, 0]}, 1.5),
+        ({"gpus": {"machine": "minsky", "profiles": "beside.csv"}}, {("gpus", "count"): [1, 1, 0]}, 2),
+    ],
+)
+def test_a_suspended_job_slows_no_other_down(
+    what: dict[str, Any], more: dict[tuple[str, str], Any], slower: float, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Job 2 is beside job 1 on a link or a socket, which stands from 10 s to 60 s and keeps what it has there."""
+    monkeypatch.chdir(tmp_path)
+    Path("beside.csv").write_text("kind,application,other,factor\nbeside,a,b,2\n")
+    if "links" in what:
+        what = {"links": {**what["links"], "oversubscribe": 2}}
+    qos = [{"name": "high", "preempts": ["low"]}, {"name": "low"}]
+    site = {"qos": qos, "preempt": {"by": "qos", "mode": "suspend"}}
+    cluster = Cluster.from_dict({"nodes": [{"count": 1, "cores": 2}], "site": site, **what})
+    jobs = job_table(
+        submit_us=np.array([0, 0, 10]) * 10**6, work_us=np.array([300, 100, 50]) * 10**6, tasks=np.ones(3, np.int64),
+        app=pl.Series(["b", "a", "c"]), extra=pl.DataFrame({"qos": ["low", "", "high"]}),
+        devices={key: np.array(amounts) for key, amounts in more.items()},
+    )  # fmt: skip
+    result = unrack.simulate(cluster, Workload("by hand", jobs, Intake("", "", 0, 0)), "fcfs(gpus=first-fit)")
+    assert result.jobs["suspended_s"].to_list() == [50, 0, 0]
+    assert result.jobs["end_s"].to_list() == pytest.approx([350, 60 + (100 - 10 / slower - 50) * slower, 60], abs=1e-5)
 
 
 def test_a_gang_is_suspended_wholly_and_its_cores_are_kept_from_its_equals() -> None:

@@ -17,6 +17,7 @@ from unrack.ledger.changes import reshape
 from unrack.ledger.lease import Sizes
 from unrack.ledger.state import ClusterState
 from unrack.policy.table import parse_policy
+from unrack.sim.faults import Fault
 from unrack.sim.simulate import prepared
 from unrack.workload.formats.rules import Intake
 from unrack.workload.job import Workload, job_table
@@ -240,6 +241,19 @@ def test_an_evolving_job_goes_on_as_it_is_until_nobody_waits_and_there_is_room()
     result = played("fcfs(resizing=fpsma)", jobs, **columns)
     assert spans(result)[0] == [(0, 2), (60 * S, 4)]
     assert result.jobs["end_s"].to_list() == [80.0, 60.0]
+
+
+@pytest.mark.parametrize(("more", "fails"), [({"asks": [(0.5, 4)]}, 70), ({"malleable": True}, 40)])
+def test_a_job_that_begins_again_does_so_with_its_own_size(more: dict[str, Any], fails: int) -> None:
+    """Job 1 has four nodes when two of them fail, and job 2 comes: each has one then."""
+    cluster = Cluster.from_dict({"nodes": [{"count": 4, "cores": 1}]})
+    job = {"submit": 0, "work": 100 * S, "request": 100 * S, "tasks": 1, "times": {1: 100, 2: 80, 4: 60},
+           "malleable": False, "change": 0}  # fmt: skip
+    jobs = workload([job | more, job | {"submit": fails * S, "times": {1: 100}}])
+    faults = tuple(Fault(f"node{node}", fails * S, 1000 * S) for node in (2, 3))
+    result = unrack.simulate(cluster, jobs, "fcfs(resizing=fpsma)", world=unrack.World(faults=faults))
+    began = result.placements.filter(pl.col("start_s") == fails).select("job", "attempt", "nodes").rows()
+    assert began == [(1, 2, 1), (2, 1, 1)]
 
 
 def test_what_an_evolving_job_asks_for_is_told_to_be_ignored_without_a_rule() -> None:

@@ -277,6 +277,8 @@ class ClusterState(LeaseLedger):
             self.carry_on(job, left_us)
         else:
             self.start_over(job)
+            if job in self.sizes:
+                self.ask_for(job, self.sizes[job].own)
 
     def reject(self, job: int) -> None:
         """Drop a queued job, or one that was not let into the queue at all.

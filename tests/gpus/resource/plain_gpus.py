@@ -100,9 +100,8 @@ class State:
     def who(self) -> Neighbours:
         """Holders as kernels take them."""
         held = self.flat >= 0
-        return Neighbours(
-            np.stack([held.astype(np.int64), np.where(held, self.flat, 0)]), np.array(self.app), self.beside
-        )
+        holders = np.stack([held.astype(np.int64), np.where(held, self.flat, 0)])
+        return Neighbours(holders, self.free, np.array(self.app), self.beside)
 
     def place(
         self, rule: int, ask: Ask, job: int, cores: Sequence[int] = (), demands: Demands | None = None

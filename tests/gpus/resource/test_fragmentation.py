@@ -87,7 +87,7 @@ def test_the_machine_with_the_best_mark_and_there_the_gpu_with_least_growth(rule
         usual = [(c, m, g, milli if g == 1 else 1000, share) for c, m, g, milli, share in usual]
         ask = ONE._replace(cores=int(random.integers(0, 4)), mb=int(random.integers(0, 4)), milli=300)
         room = GpuRoom(cores.copy(), mb.copy(), np.full(3, 9), np.full(3, 9), free.copy())
-        none = Neighbours(np.zeros((2, len(free)), np.int64), np.zeros(2, np.int64), np.ones((1, 1)))
+        none = Neighbours(np.zeros((2, len(free)), np.int64), free, np.zeros(2, np.int64), np.ones((1, 1)))
         found = np.empty((1, 2), np.int64)
         buffers = np.empty(1, np.int64), np.empty(1, np.int64)
         count, _ = place_job(gpus, room, none, demands_of(usual), rule, ask, 0, *buffers, found)

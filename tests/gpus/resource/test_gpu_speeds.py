@@ -76,6 +76,9 @@ def test_of_several_neighbours_the_worst_counts_and_across_sockets_is_besides(mi
 def test_jobs_on_parts_and_on_slices_neither_suffer_nor_do_harm(minsky: Any, tmp_path: Path) -> None:
     jobs = gpu_jobs({"app": "a", "milli": 500}, {"app": "c", "milli": 500}, {"app": "a", "count": 1})
     assert ends(run(minsky, jobs, "fcfs(gpus=first-fit)")) == [10, 10, 10]
+    other = run(minsky, gpu_jobs({"app": "a", "count": 1}, {"app": "c", "milli": 500}), "fcfs(gpus=first-fit)")
+    assert ends(other) == [10, 10], "nor does a part of a GPU that nobody else uses"
+    assert other.metrics["gpu_interference_mean"] == 1
     sliced = cluster_of({"machine": {"gpus": 1, "slices": 8}, "profiles": str(tmp_path / "factors.csv")})
     assert ends(run(sliced, gpu_jobs({"app": "a", "slices": 2}, {"app": "c", "slices": 2}), "fcfs")) == [10, 10]
 

@@ -191,9 +191,8 @@ class GpuRule:
         seen = view.columns.claimed
         assert seen is not None
         assert notes.fleet is not None
-        return Neighbours(
-            shown(np.ascontiguousarray(seen.holders[:, notes.places])), notes.rows[0], notes.fleet.profiles.tables[1]
-        )
+        holders, free = (shown(np.ascontiguousarray(one[..., notes.places])) for one in (seen.holders, seen.free))
+        return Neighbours(holders, free, notes.rows[0], notes.fleet.profiles.tables[1])
 
     def learn(self, view: View, notes: GpuNotes) -> None:
         """Take notes of jobs that were submitted since."""

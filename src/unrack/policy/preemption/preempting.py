@@ -203,8 +203,8 @@ def suspends(policy: Policy[Any], cluster: Cluster) -> bool:
     site = site_of(cluster)
     if not isinstance(policy, Preempting) or site is None or site.ranks is None:
         return False
-    preempted = np.asarray(site.ranks.may.any(axis=0)).tolist()
-    return any(some and mode == SUSPEND for some, mode in zip(preempted, site.ranks.mode, strict=True))
+    there = np.unique(site.ranks.of)
+    return any(site.ranks.mode[one] == SUSPEND for one in there[site.ranks.may[np.ix_(there, there)].any(axis=0)])
 
 
 def check_suspending(policy: Policy[Any], jobs: JobTable, modelled: bool) -> None:

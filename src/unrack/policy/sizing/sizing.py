@@ -35,6 +35,7 @@ from unrack.errors import InputError, PolicyError
 from unrack.kernels.arrays import Bools
 from unrack.ledger.jobs import Promises
 from unrack.ledger.lease import Sizes
+from unrack.ledger.state import QUEUED
 from unrack.policy.around import AroundAnother, Rounds, anew, decided, heads_of, innermost, queue_of, traits_of, without
 from unrack.policy.contract import Decision, Policy, Reshape, Resize, Start
 from unrack.policy.discipline.reservations import Conservative, SlurmLike
@@ -125,7 +126,7 @@ class Sizing(AroundAnother):
 
     def begin(self, view: View) -> SizingNotes:
         """Nothing was changed yet; a job that runs already is taken to have started at the time of the run's begin."""
-        return SizingNotes(self.inner.begin(view))
+        return SizingNotes(self.inner.begin(view), dict.fromkeys(filter(view.sizes.get, view.running_jobs.tolist()), 0))
 
     @cached_property
     def _plans(self) -> bool:
@@ -143,6 +144,9 @@ class Sizing(AroundAnother):
 
     def decide(self, view: View, memory: SizingNotes, now: int) -> tuple[list[Decision], SizingNotes]:
         """Sizes for those that wait; then as the policy inside decides; then sizes for those that run."""
+        for job in [job for job in memory.started if view.status[job] == QUEUED]:  # stopped: it has its own size again
+            memory.changed += (job,)
+            del memory.started[job]
         plan = self._decided(view, memory, now) if view.sizes else self._inside(view, memory, now)
         if not plan:
             memory.asked = False
@@ -173,11 +177,8 @@ class Sizing(AroundAnother):
 
     def _changed(self, memory: SizingNotes, plan: list[Decision]) -> list[Decision]:
         if plan:
-            memory.changed = tuple(
-                decision.job if isinstance(decision, Reshape) else decision.lease.job
-                for decision in plan
-                if isinstance(decision, Reshape | Resize)
-            )
+            changes = [one for one in plan if isinstance(one, Reshape | Resize)]
+            memory.changed = tuple(one.job if isinstance(one, Reshape) else one.lease.job for one in changes)
             memory.asked = False
         return plan
 

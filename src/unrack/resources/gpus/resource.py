@@ -236,8 +236,8 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
     app = [fleet.profiles.rows.get(str(name), 0) for name in jobs["app"].to_list()]
     tasks = jobs["tasks"].to_list()
     holders = np.zeros((2, len(fleet.places)), np.int64)
-    peers = Neighbours(shown(holders), np.array([*app, 0], np.int64), fleet.profiles.tables[1])
     free = fleet.total.copy()
+    peers = Neighbours(shown(holders), shown(free), np.array([*app, 0], np.int64), fleet.profiles.tables[1])
     at_place = pl.col("place").replace_strict(number, return_dtype=pl.Int64)
     spans = (
         claims.with_columns(at_place.alias("at"), pl.col("end_s").max().over("job", "attempt").alias("until_s"))

@@ -67,7 +67,10 @@ class GpuSpeeds:
     def _peers(self, view: View) -> Neighbours:
         seen = view.columns.claimed
         assert seen is not None
-        return Neighbours(shown(np.ascontiguousarray(seen.holders[:, self._at])), self._profile, self._beside)
+        holders = np.ascontiguousarray(seen.holders[:, self._at])
+        if view.columns.suspended:  # those that stand disturb nobody
+            holders = np.where(np.isin(holders[1], list(view.columns.suspended)), 0, holders)
+        return Neighbours(shown(holders), shown(np.ascontiguousarray(seen.free[self._at])), self._profile, self._beside)
 
 
 @compiled

@@ -15,7 +15,7 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
 from unrack.resources.links.resource import Links
-from unrack.resources.places import AMOUNT, PLACE
+from unrack.resources.places import PLACE
 from unrack.view import View
 from unrack.workload.job import JobTable
 
@@ -52,41 +52,35 @@ class LinkSpeeds:
         seen = view.columns.claimed
         assert seen is not None
         holders = seen.holders[0, self._at]
-        if any(len(self._on[place]) != holders[place] for place in places):
+        gone = any(view.status[job] != RUNNING for place in places for job in self._on[place])
+        if gone or any(len(self._on[place]) != holders[place] for place in places):
             self._note_all(view)
         found = np.array(sorted({job: None for place in places for job in self._on[place]}), np.int64)
         return found[self._excess[found] > 0.0]
 
     def speeds(self, view: View, jobs: Ints) -> Floats:
         """float64[jobs]: their speeds now."""
-        felt = self._excess[jobs] > 0.0
-        return np.array(
-            [
-                self._speed(view, view.lease(job)) if feels else 1.0
-                for job, feels in zip(jobs.tolist(), felt, strict=True)
-            ]
-        )
+        return np.array([self._speed(view, view.lease(i)) if self._excess[i] > 0.0 else 1.0 for i in jobs.tolist()])
 
     def feels(self, before: Lease, after: Lease) -> bool:
         """Whether it claims more or less of links."""
         return not np.array_equal(before.claims, after.claims)
 
     def _speed(self, view: View, lease: Lease) -> float:
-        claims = self._part.own(lease.claims)
-        excess = float(self._excess[lease.job])
+        claims, excess = self._part.own(lease.claims), float(self._excess[lease.job])
         if not len(claims) or excess <= 0.0:
             return 1.0
         seen, place = view.columns.claimed, claims[:, PLACE]
         assert seen is not None
         others = self._part.total[place] - seen.free[self._at][place]
-        if view.status[lease.job] == RUNNING:
-            others = others - claims[:, AMOUNT]
+        for job in dict.fromkeys((lease.job, *view.columns.suspended)):  # those that stand send nothing
+            own = dict(self._part.own(view.lease(job).claims).tolist()) if view.status[job] == RUNNING else {}
+            others = others - [own.get(one, 0) for one in place.tolist()]
         load = float((others / self._capacity[place]).max())
         return 1.0 / (1.0 + load * excess)
 
     def _note_all(self, view: View) -> None:
-        for on in self._on:
-            on.clear()
+        self._on = [{} for _ in self._on]
         for job in view.running[1, : view.running_count].tolist():
             for place in self._part.own(view.lease(job).claims)[:, PLACE].tolist():
                 self._on[place][job] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -54,17 +55,16 @@ def ranks_of(file: SiteFile, jobs: Sequence[tuple[tuple[str, ...], str, str]]) -
         return None
     if rules.by == "quota":
         return _by_quota(file, [(queue, qos) for _, qos, queue in jobs])
-    names: dict[object, int] = {"": 0, (): 0}
     by_qos = rules.by == "qos"
+    known = [one.name for one in file.qos] if by_qos else [(one.name,) for one in file.partitions]
+    names: dict[object, int] = {"": 0, (): 0, **{name: i for i, name in enumerate(known, 1)}}
     keys = [qos if by_qos else partitions for partitions, qos, _ in jobs]
     of = np.array([names.setdefault(key, max(names.values()) + 1) for key in keys], np.int64)
     classes = [key for key in names if key not in ("", ())]
     mode, may = ["off"], np.zeros((len(classes) + 1, len(classes) + 1), np.bool_)
     if by_qos:
-        qos = {one.name: one for one in file.qos}
-        mode += [qos[name].preempt_mode or rules.mode for name in classes]  # type: ignore[index]  # they are names
-        for i, name in enumerate(classes):
-            may[i + 1, 1:] = [other in qos[name].preempts for other in classes]  # type: ignore[index]
+        mode += [one.preempt_mode or rules.mode for one in file.qos]
+        may[1:, 1:] = [[other in one.preempts for other in classes] for one in file.qos]
     else:
         partitions = {one.name: one for one in file.partitions}
         own = [[partitions[name] for name in some] for some in classes]  # type: ignore[attr-defined]  # tuples of names
@@ -114,17 +114,16 @@ def _by_quota(file: SiteFile, jobs: Sequence[tuple[str, str]]) -> Ranks:
     root = {name: file.root(one.cohort) for name, one in queues.items()}
     assert rules is not None
     priority = {"": 0} | {one.name: one.priority for one in file.qos}
-    keys = [(queue, priority[qos]) if queue else ("", 0) for queue, qos in jobs]
-    classes = [("", 0), *sorted({key for key in keys if key[0]})]
-    of = np.array([classes.index(key) for key in keys], np.int64)
-    may, mode = np.zeros((len(classes), len(classes)), np.bool_), ["off"]
-    for i, (name, own) in enumerate(classes[1:], 1):
-        queue = queues[name]
-        mode.append(rules.mode)
-        for j, (other, its) in enumerate(classes[1:], 1):
-            mates = other != name and root[name] == root[other] != ""
-            rule = queue.within if other == name else queue.reclaim if mates else "never"
-            may[i, j] = rule == "any" or (rule == "lower-priority" and its < own)
+    classes = [("", 0), *product(queues, sorted({*priority.values()}))]  # also those that no job is of
+    number = {one: i for i, one in enumerate(classes)}
+    of = np.array([number[queue, priority[qos]] if queue else 0 for queue, qos in jobs], np.int64)
+    mode, may = ["off", *[rules.mode] * (len(classes) - 1)], np.zeros((len(classes), len(classes)), np.bool_)
+    own = [(name, root[name], queues[name].within, queues[name].reclaim) for name, _ in classes[1:]]
+    queue, tree, within, reclaim = np.array(own, np.str_).reshape(-1, 4).T[:, :, None]
+    level = np.array([priority for _, priority in classes[1:]], np.int64)[:, None]
+    mates, lower = (queue != queue.T) & (tree == tree.T) & (tree != ""), level > level.T
+    of_mates = mates & ((reclaim == "any") | ((reclaim == "lower-priority") & lower))
+    may[1:, 1:] = of_mates | ((queue == queue.T) & (within == "lower-priority") & lower)
     may &= np.array([one != "off" for one in mode])
     rank = np.unique([own for _, own in classes], return_inverse=True)[1].ravel().astype(np.int64) + 1
     return Ranks(of, may, rank * may.any(axis=1), tuple(mode), rules.victims, rules.exempt_time or 0, by_quota=True)
