@@ -188,3 +188,12 @@ def test_memory_that_is_asked_for_and_not_used_is_in_no_bound(tmp_path: Path) ->
     policy = "easy(provisioning=dynamic, monitor=10 s)"
     result = simulated(tmp_path, table, policy, cluster, usage={"column": "used_mb"})
     assert result.metrics["missed_deadlines"] == result.metrics["bound_missed_deadlines"] == 0
+
+
+@pytest.mark.parametrize(("home", "late"), [({}, 1.0), ({"home": ["0"]}, 0.0)])
+def test_no_policy_runs_a_job_faster_than_on_the_nearest_device(home: dict, late: float, tmp_path: Path) -> None:
+    """100 s of work on a device take 125 s where none is at home; the deadline is at 110 s."""
+    pools = [{"name": "gpu", "kind": "gpu", "count": 1, "overhead": 0.25, **home}]
+    table = "id,submit,run,cores,deadline,gpu.devices\n1,0,100,1,110,1\n"
+    result = simulated(tmp_path, table, "easy", {"nodes": [{"count": 2, "cores": 4}], "pools": pools})
+    assert result.metrics["missed_deadlines"] == result.metrics["bound_missed_deadlines"] == late
