@@ -56,6 +56,12 @@ def test_a_suspended_job_of_another_size_runs_for_as_long_as_that_size_takes(pol
     assert both > 0
 
 
+def test_a_suspended_job_whose_size_was_chosen_asks_for_no_cores() -> None:
+    cluster, workload = mixed_suspending_site(0)
+    usage = unrack.simulate(cluster, with_sizes(workload, 0)[0], "fcfs(molding=earliest-end)", audit=False).usage
+    assert (usage["cores_asked"] <= usage["cores_held"]).all()
+
+
 def test_running_jobs_change_no_size_where_some_are_suspended() -> None:
     cluster, workload = mixed_suspending_site(0)
     with pytest.raises(PolicyError, match="sizes of running jobs"):

@@ -48,7 +48,7 @@ from unrack.policy.placement.lent_memory import (
 from unrack.policy.pools.place_kernel import NO_CORES, RANDOM_FIT, close_unserved
 from unrack.policy.pools.pool_placement import BY_LOAD, NAMES, RULES, PoolNotes
 from unrack.policy.pools.pool_policy import Lookahead, Pooled, Urgency
-from unrack.policy.tiers.cluster_kernel import Clusters, in_service, server_asks
+from unrack.policy.tiers.cluster_kernel import Clusters, server_asks
 from unrack.reasons import Code, Reason
 from unrack.sealed import sealed, shown
 from unrack.units import NEVER_US
@@ -144,7 +144,8 @@ class Mixed:
         memory = self.memory
         terms, aware = memory.chosen_by(view, notes.memory) if isinstance(memory, LentMemory) else (None, None)
         fit = FITS.get(memory.place, 0) if isinstance(memory, LentMemory | LocalMemory) else 0
-        servers = (in_service(notes.memory, view), server_asks(view)) if isinstance(notes.memory, Clusters) else ()
+        found = notes.memory if isinstance(notes.memory, Clusters) else None
+        servers = () if found is None else (found._replace(online=view.columns.online), server_asks(view))
         rule = -1 if self.pools else RULES.get(self._of_devices, -1)
         return Alone(terms, aware, notes.pools.answer, rule, fit, servers)
 

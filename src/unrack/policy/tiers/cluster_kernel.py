@@ -57,11 +57,6 @@ class ServerAsks(NamedTuple):
     tier_of: Ints  # int64[names]: the tier that is called so
 
 
-def in_service(t: Clusters, view: View) -> Clusters:
-    """The same with the nodes that are in service now."""
-    return t._replace(online=shown(view.columns.online))
-
-
 def server_asks(view: View) -> ServerAsks:
     """What the servers of a view ask."""
     slo, tiers = view.slo, view.cluster.tiers

@@ -18,7 +18,7 @@ from unrack.ledger.lease import LENDER, Lease
 from unrack.ledger.state import RUNNING
 from unrack.policy.placement.contract import Room
 from unrack.policy.pools.own import Placed
-from unrack.policy.tiers.cluster_kernel import SLO, Clusters, choose_cluster, in_service
+from unrack.policy.tiers.cluster_kernel import SLO, Clusters, choose_cluster
 from unrack.sealed import sealed
 from unrack.solver.servers import Asked, Supply, asked, least_prices
 from unrack.view import View
@@ -157,8 +157,8 @@ def found_for(view: View, clusters: Clusters, job: int, room: Room, only: int) -
     cores, mb = view.asks[[CORES, MEMORY], job].tolist()
     parts = np.zeros(int(np.diff(clusters.first).max()), np.int64)
     found = choose_cluster(
-        in_service(clusters, view), sealed(room.free), (room.cores >= cores) & ~near, barred(view, job, near),
-        cores, mb, floor, scaled_ceiling(ceiling, clusters.scale), only, parts,
+        clusters._replace(online=view.columns.online), sealed(room.free), (room.cores >= cores) & ~near,
+        barred(view, job, near), cores, mb, floor, scaled_ceiling(ceiling, clusters.scale), only, parts,
     )  # fmt: skip
     if found < 0:
         return None

@@ -174,7 +174,7 @@ def usage_frame(log: RunLog, lends: bool = False, sized: bool = False) -> pl.Dat
 
     columns = {
         "cores_held": held(cores),
-        "cores_asked": held(tasks_held(log) * jobs.asks[1][log.span_job] if sized else of_span),
+        "cores_asked": held(np.where(cores > 0, tasks_held(log) * jobs.asks[1][log.span_job], 0) if sized else of_span),
         "memory_mb_held": held(mb),
         "running_jobs": held(1),
         "queued_jobs": summed_at(len(unique), (start, -begins), (enter, 1), (enter_again, 1)),
