@@ -134,7 +134,7 @@ def test_the_driver_knows_no_orchestrator() -> None:
 
 
 MOST_LINES, MOST_FILES, MOST_PARAMETERS = 400, 12, 12
-HOUSE = 88_371
+HOUSE = 88_364
 """Lines of the package without ``live/`` and ``profile/``: it only gets fewer, but for a new engine beside those that
 it replaces."""
 
