@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from plain_gpus import cluster_of, gpu_jobs, run
+
+from unrack.jit import plain
+from unrack.resources.gpus.choice import Neighbours, next_neighbour
 
 FACTORS = "kind,application,other,factor\napart,a,,1.5\nbeside,a,b,2\nbeside,b,a,1.25\nbeside,a,c,4\n"
 
@@ -147,3 +152,11 @@ def test_every_job_of_the_measured_file_alone_takes_what_was_measured(data: Path
         took = ends(run(cluster, gpu_jobs({"app": key[0], "count": key[1], "work": 1000}), SPREAD))
         if placement == "inter" or key[1] != 2:
             assert took == pytest.approx([1000 * float(time) / best[key]], rel=1e-6), key
+
+
+def test_a_part_of_a_gpu_hides_no_neighbour_that_has_another_wholly() -> None:
+    machine = SimpleNamespace(kind=[0], first=[0], size=[2])
+    holders, profile, beside = np.array([[1, 1], [7, 7]]), np.zeros(9, np.int64), np.ones((1, 1))
+    for free, found in (([500, 0], 1), ([0, 0], 0), ([500, 500], 2)):
+        peers = Neighbours(holders, np.array(free), profile, beside)
+        assert plain(next_neighbour)(cast(Any, machine), peers, 0, 0b11, 3, 0) == found

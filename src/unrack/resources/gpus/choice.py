@@ -251,7 +251,7 @@ def next_neighbour(gpus: Gpus, peers: Neighbours, node: int, around: int, job: i
         if around >> i & 1 and alone and peers.holders[1, first + i] != job:
             new = True
             for j in range(i):
-                if around >> j & 1 and peers.holders[0, first + j] == 1:
+                if around >> j & 1 and peers.holders[0, first + j] == 1 and peers.free[first + j] == 0:
                     new = new and peers.holders[1, first + j] != peers.holders[1, first + i]
             if new:
                 return i
