@@ -84,7 +84,7 @@ class DynamicNotes:
     inner: Any  # of the policy that starts jobs
     terms: LendingTerms  # on what terms memory is lent
     most_mb: Ints  # int64[jobs]: the most that a task of each job was ever seen to use
-    asked_mb: Ints  # int64[jobs]: what a task of each job asks; 0: not known yet
+    asked_mb: Ints  # int64[jobs]: what a task of each job asks; -1: not known yet
     stops: Ints  # int64[jobs]: how often each was stopped for memory
     past: PastUse  # what jobs that have ended used
     # running job → the use that it holds what it needs for: nothing changes for it while it uses the same
@@ -96,7 +96,7 @@ class DynamicNotes:
         """Make room for so many jobs."""
         if len(self.stops) < jobs:
             self.most_mb, self.stops = grown(self.most_mb, jobs), grown(self.stops, jobs)
-            self.asked_mb = grown(self.asked_mb, jobs)
+            self.asked_mb = grown(self.asked_mb, jobs, -1)
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Dynamic(AroundAnother):
     def begin(self, view: View) -> DynamicNotes:
         """Nothing was seen yet."""
         room = view.columns.asks.shape[1]
-        none, zero, ask = (np.zeros(room, np.int64) for _ in range(3))
+        none, ask, zero = (np.full(room, fill, np.int64) for fill in (0, -1, 0))
         return DynamicNotes(self.inner.begin(view), terms_of(self.inner, view.cluster), none, ask, zero, PastUse())
 
     def decide(self, view: View, memory: DynamicNotes, now: int) -> tuple[list[Decision], DynamicNotes]:
@@ -165,7 +165,7 @@ class Dynamic(AroundAnother):
         memory.make_room(seen.asks.shape[1])
         assert uses is not None
         jobs = seen.running[OF_JOB, :count]
-        for job in jobs[memory.asked_mb[jobs] == 0].tolist():
+        for job in jobs[memory.asked_mb[jobs] < 0].tolist():
             memory.asked_mb[job] = view.job(job).demand.memory_mb
         most_mb = np.maximum(memory.asked_mb, memory.most_mb)
         found, at = growth_of(seen.running, count, seen.pool, seen.lease_at, uses.kernel, most_mb, self.growth)

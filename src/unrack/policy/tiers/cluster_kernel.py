@@ -17,7 +17,7 @@ from unrack.ledger.lease import BORROWER, LENDER, LOAN_MB
 from unrack.policy.discipline.heads_kernel import lacking
 from unrack.policy.discipline.queue_kernel import passed
 from unrack.policy.discipline.skyline.columns import CHOOSE, CLAIMED, LENT, STARTS
-from unrack.policy.discipline.skyline.steps import close_kept, usable
+from unrack.policy.discipline.skyline.steps import always_open, close_kept, usable
 from unrack.policy.discipline.walk import ASKING, CLAIMS, CLAIMS_FOUND, FOUND, HELD_US, LOOK, PLACED, ROWS, STAGE, WHOLE
 from unrack.policy.lending.answers import write
 from unrack.policy.lending.lease_kernel import Leases
@@ -154,7 +154,7 @@ def pass_over(t: Clusters, slo: ServerAsks, order: Ints, second: Ints, now: int,
     """As :func:`unrack.policy.discipline.queue_kernel.pass_over`; for servers without replicas it asks nothing."""
     nodes, width = sky.installed.shape[2], (t.first[1:] - t.first[:-1]).max()
     is_open, barred, parts = np.empty(nodes, np.bool_), np.zeros(nodes, np.bool_), np.empty(width, np.int64)
-    free, out = np.empty((2, nodes), np.int64), Leases(np.empty((1, 5), np.int64), np.empty((width, 3), np.int64))
+    out = Leases(np.empty((1, 5), np.int64), np.empty((width, 3), np.int64))
     while True:
         count = passed(order, second, now, running, sky)
         job, walk, asks = sky.walk[ASKING], sky.walk, len(slo.floor) > 0
@@ -173,9 +173,11 @@ def pass_over(t: Clusters, slo: ServerAsks, order: Ints, second: Ints, now: int,
             barred |= slo.forbidden[job, name] & (t.tier == slo.tier_of[name])
         floor, ceiling = (slo.floor[job], slo.ceiling[job]) if asks else (0, NO_CEILING)
         ceiling = min(ceiling, NO_CEILING // t.scale) * t.scale
-        free[:] = sky.now
-        close_kept(job, now, free, sky)  # of nodes that are kept for others it has no memory
-        free[CPU] = sky.now[CPU]
+        free = sky.now
+        if not always_open(job, sky):  # of nodes that are kept for others it has no memory
+            free = free.copy()
+            close_kept(job, now, free, sky)
+            free[CPU] = sky.now[CPU]
         found = cluster_for(t, free, is_open, barred, asked.cores, asked.mb, floor, ceiling, -1, parts)
         if asked.tasks != 1 or found < 0:
             sky.refused[sky.kind[job]] = 1

@@ -271,7 +271,7 @@ class Ledger:
     """The columns of the ledger that a view shows; those that are made for it stay the same while they have room."""
 
     def __init__(self) -> None:
-        self._made, self._shown = [NOTHING_CLAIMED[0]] * 5, list[Ints]()
+        self._made, self._shown = [NOTHING_CLAIMED[0]] * 5, list[Ints]()  # places, rows and whose, claims and whose
         self._asks = self._limit_us = NOTHING_CLAIMED[0]
 
     def __deepcopy__(self, memo: Any) -> Ledger:

@@ -118,19 +118,17 @@ def levels_of(now: int, seen: LedgerColumns, groups: Groups, slots: Slots, trust
             grow(level[1], groups, growth, 0, growth.shape[0], -1)
         for i in range(seen.running_count):
             job, ended = running[OF_JOB, i], trust and running[ENDS_US, i] == now
-            if later == 1 and ended and growth.shape[0] > 0:
-                grow(level[1], groups, growth, sky.growth_at[0, job], sky.growth_at[1, job], 1)
-            if ended == (later == 1):
-                continue
-            if later == 1:
+            if later == 1 and not ended:
                 end = max(running[ENDS_US, i], now + 1)
                 if end != times[steps - 1]:
                     times[steps], at[steps] = end, steps
                     copy_step(level, steps - 1, steps, slots.first)
                     steps += 1
-            give_back(seen, job, groups, level[steps - 1])
-            if later == 1 and growth.shape[0] > 0:
+            if later == 1 and growth.shape[0] > 0:  # those that have ended come first: they never take it
                 grow(level[steps - 1], groups, growth, sky.growth_at[0, job], sky.growth_at[1, job], 1)
+            if ended == (later == 1):
+                continue
+            give_back(seen, job, groups, level[steps - 1])
             if not places:
                 continue
             first, count = claimed_at[LEASE_ROW, job], claimed_at[ROW_COUNT, job]
