@@ -21,11 +21,11 @@ def test_what_was_asked_of_starts_is_forgotten_also_where_there_was_too_little_r
     state = ClusterState(installed, jobs.asks, wants, pace_of((), installed.devices, jobs))
     assert state.devices is not None
     line = DeviceLine(state.devices)
-    line.begin(0, [], trust=False)
+    line.begin(0, state.running[:, :0], lambda _: (), trust=False)
     line.begin_starts()
     for job in range(SHARERS):
         assert line.starts(int(line.numbers_of([(job, 0, 9, (Share(0, (0,), (1, 1)),))])[0]))
-    line.begin(0, [], trust=False)
+    line.begin(0, state.running[:, :0], lambda _: (), trust=False)
     line.least(0, 9)
     assert line.shown.columns.group[JOBS].tolist() == [0]
     line.add(*((job, 0, 9, (Share(0, (0,), (1, 1)),)) for job in range(SHARERS)))

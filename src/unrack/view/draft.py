@@ -268,8 +268,7 @@ def device_line(view: View, now: int, trust: bool, kept: DeviceLine | None) -> D
     if devices is None:
         return None
     line = kept if kept is not None and kept.serves(devices) else DeviceLine(devices)
-    runs, asking = view.running[:, : view.running_count].T.tolist(), devices.asking
-    line.begin(now, [(end, job, extra[job].shares) for end, job in runs if asking[job] and job in extra], trust)
+    line.begin(now, view.running[:, : view.running_count], lambda job: extra[job].shares, trust)
     return line
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from unrack.kernels.arrays import Ints
-from unrack.ledger.columns import grown, grown_rows
+from unrack.ledger.columns import ENDS_US, OF_JOB, grown, grown_rows
 from unrack.ledger.devices import playing as at
 from unrack.ledger.devices.columns import BY_JOB, CHANGING, KIND, DeviceColumns
 from unrack.ledger.devices.columns import HELD as HELD_BY_DEVICE
@@ -69,19 +70,16 @@ class DeviceLine:
         self.shown.columns = self._own[OTHER]
         self.shown.reader = DeviceReader(self.shown, devices.reader)
         self.view = DeviceView(self.shown.reader)
-        self._plays = [
-            Play(
-                np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64), np.zeros(count, np.int64), np.zeros(3, np.int64)
-            )
-            for _ in range(3)
-        ]
-        self._runs = list[tuple[int, int, int]]()  # booked end (µs), job and lease of those that hold devices now
+        shapes = (3, 0), (2, 0), (count,), (3,)
+        self._plays = [Play._make(np.zeros(shape, np.int64) for shape in shapes) for _ in range(3)]
+        self._runs = np.zeros((3, 0), np.int64)  # booked end (µs), job and lease of those that hold devices now
         rows = ((0, 5), (0, 5), (0, quantities), (0,))
         self._booked = Bookings._make([np.zeros(shape, np.int64) for shape in (*rows, (3,))])
         jobs = devices.columns.wants.shape[2]
         self._held = Upcoming(np.zeros((3, 0), np.int64), np.zeros(10, np.int64), np.full(jobs, -1, np.int64))
         self._held.mark[DETACH_US] = devices.devices.detach_us
         self._known: dict[int, tuple[Shares, int]] = {}  # by job: its shares and the number of its lease
+        self._running = np.full((2, jobs), -1)  # by job: how many leases it had taken with the one held, and its number
         self._span = 0, 0  # from which job on the columns of now say what jobs hold, and up to which
         self._together()
 
@@ -93,39 +91,42 @@ class DeviceLine:
         """Whether it is of these devices, with as much room as they have."""
         return devices is self._like and devices.columns is self._source
 
-    def begin(self, now: int, held: Iterable[tuple[int, int, Shares]], trust: bool) -> None:
+    def begin(self, now: int, running: Ints, shares_of: Callable[[int], Shares], trust: bool) -> None:
         """Take over the devices as they are now, µs.
 
-        ``held``: booked end (µs), job and shares of running jobs that hold some; ``trust``: whether jobs that are
-        booked to end just now have ended.
+        ``running``: int64[2, k], as the ledger has it; ``shares_of``: what one of these jobs holds; ``trust``: whether
+        jobs that are booked to end just now have ended.
         """
-        if self._booked.used[at.LEASES] > 2 * (len(self._runs) + self._held.mark[HELD]) + SPARE:
-            self._booked.used[:], self._known = 0, {}
-        self._runs = sorted((end, job, self._number_of(job, shares)) for end, job, shares in held)
+        if self._booked.used[at.LEASES] > 2 * (self._runs.shape[1] + self._held.mark[HELD]) + SPARE:
+            self._booked.used[:], self._known, self._running[0] = 0, {}, -1
+        held = running[:, self._source.job_group[0, running[OF_JOB]] >= 0]
+        (taken, number), jobs = self._running, held[OF_JOB]
+        for job in jobs[taken[jobs] != self._like.taken[jobs]].tolist():
+            taken[job], number[job] = self._like.taken[job], self._number_of(job, shares_of(job))
+        self._runs = np.stack([*held, number[jobs]])
         self.more_room(0, 0, 0)
         self._as_now(now)
         self._held.mark[[HELD, RIGHT, TURNS]], self._held.mark[ASKED] = 0, -1
         self._held.made[:] = -1
-        self._settled = trust and bool(self._like.detaching or (self._runs and self._runs[0][0] <= now))
+        self._settled = trust and bool(self._like.detaching or (len(jobs) and held[ENDS_US, 0] <= now))
         if self._settled:  # what is to end now has ended in the columns of now
             settle(self._own[BASE].kernel, self._booked.kernel, self._plays[BASE].kernel, False)
 
     def _as_now(self, now: int) -> None:
         """Let the columns of now be those of the ledger, which may not be written meanwhile."""
-        source, own, play, (first, last) = self._source, self._own[BASE], self._plays[BASE], self._span
+        own, play, (first, last) = self._own[BASE], self._plays[BASE], self._span
         own.job_group[:, first:last], own.job_node[:, first:last] = -1, -1
-        for name in (*HELD_BY_DEVICE, "counter"):
-            column = getattr(source, name)
-            getattr(own, name)[: len(column)] = column
-        count, runs = len(self._runs), np.array(self._runs, np.int64).reshape(-1, 3).T
-        self._span = first, last = (int(runs[1].min()), int(runs[1].max()) + 1) if count else (0, 0)
-        for name in BY_JOB:
-            column = getattr(source, name)
-            getattr(own, name)[: len(column), first:last] = column[:, first:last]
-        play.running[:, :count] = runs
+        for mine, column in self._followed:
+            mine[:] = column
+        jobs: list[int] = self._runs[OF_JOB].tolist()
+        self._span = first, last = (min(jobs), max(jobs) + 1) if jobs else (0, 0)
+        for mine, column in self._followed_by_job:
+            mine[:, first:last] = column[:, first:last]
+        play.running[:, : len(jobs)] = self._runs
         play.leaving[:], play.done[:] = 0, -1
-        play.leaving[list(self._like.detaching)] = list(self._like.detaching.values())
-        play.mark[:] = now, count, 0 if self._held.mark[DETACH_US] or self._like.detaching else -1
+        if self._like.detaching:
+            play.leaving[[*self._like.detaching]] = [*self._like.detaching.values()]
+        play.mark[:] = now, len(jobs), 0 if self._held.mark[DETACH_US] or self._like.detaching else -1
 
     def rest(self) -> None:
         """Say that it is of before, and begins anew when it is asked."""
@@ -181,8 +182,7 @@ class DeviceLine:
     def least(self, start_us: int, end_us: int) -> None:
         """Show what may be held from ``start_us`` to ``end_us``, µs, beside all that start meanwhile."""
         self._tried(least, start_us, end_us)
-        leaving = self._plays[OTHER].leaving
-        found = np.flatnonzero(leaving)
+        found = np.flatnonzero(leaving := self._plays[OTHER].leaving)
         self.shown.detaching = dict(zip(found.tolist(), leaving[found].tolist(), strict=True))
 
     def end_us(self, lease: int) -> int:
@@ -212,12 +212,6 @@ class DeviceLine:
         for job in jobs[ends < 0].tolist():
             self.remove(job)
         return jobs, np.where(ends < 0, -1, ends - start_us)
-
-    @property
-    def reserved(self) -> dict[int, int]:
-        """Job → reserved start, µs."""
-        start_us, lease = self._held.held[[START, at.LEASE], : self._held.mark[HELD]]
-        return dict(zip(self._booked.lease[lease, at.JOB].tolist(), start_us.tolist(), strict=True))
 
     def moments(self) -> list[int]:
         """When devices come free, µs, as jobs end and are then detached from theirs."""
@@ -292,7 +286,7 @@ class DeviceLine:
         """Make room for more leases, shares and devices of these, for their reservations, and for one lease besides."""
         b, (number, share, device) = self._booked, self._booked.used.tolist()
         number, share, device = number + leases, share + shares, device + devices
-        runs, room = len(self._runs) + int(self._held.mark[HELD]) + leases + 1, self._plays[BASE].running.shape[1]
+        runs, room = self._runs.shape[1] + int(self._held.mark[HELD]) + leases + 1, self._plays[BASE].running.shape[1]
         if number <= len(b.lease) and share <= len(b.share) and device <= len(b.device) and runs <= room:
             return
         number, share, device = number + SPARE, share + SPARE, device + SPARE
@@ -307,6 +301,10 @@ class DeviceLine:
     def _together(self) -> None:
         own = (part.kernel for pair in zip(self._own, self._plays, strict=True) for part in pair)
         self.columns = DeviceTimeline._make([*own, self._booked.kernel, self._held.kernel])
+        self._followed, self._followed_by_job = (  # columns of now, and those of the ledger that they follow
+            [(mine[: len(of)], of) for mine, of in zip(some(self._own[BASE]), some(self._source), strict=True)]
+            for some in (attrgetter(*HELD_BY_DEVICE, "counter"), attrgetter(*BY_JOB))
+        )
 
 
 def _cleared(columns: DeviceColumns) -> DeviceColumns:

@@ -142,6 +142,7 @@ class DeviceState:
         bits = (1 << np.arange(len(devices.kinds)))[:, None]
         self._asks = (self.columns.needs * bits).sum(axis=0).tolist()
         self._names = [len(names) for names in devices.quantities]
+        self.taken = np.zeros(self.columns.wants.shape[2], np.int64)  # by job: how many leases it has taken
         self.reader = DeviceReader(self)
 
     def copied(self, jobs: Iterable[int] | None = None) -> DeviceState:
@@ -149,7 +150,7 @@ class DeviceState:
         twin = copy(self)
         twin.inside = set(self.inside if jobs is None else jobs)
         twin.columns = copied_columns(self.columns, min(twin.inside, default=0), 1 + max(twin.inside, default=-1))
-        twin.leaving, twin.detaching = [], dict(self.detaching)
+        twin.leaving, twin.detaching, twin.taken = [], dict(self.detaching), self.taken.copy()
         return twin
 
     def add_job(self, wants: Ints, model: Ints) -> None:
@@ -159,7 +160,7 @@ class DeviceState:
             room = room_for(job + 1, job)
             fills = {"wants": 0, "needs": 0, "model": -1, "progress": 1, "clock": 0, "job_group": -1, "job_node": -1}
             larger = {name: grown(getattr(c, name), room, fill) for name, fill in {**fills, "job_speed": 1}.items()}
-            self.columns = c = c._replace(**larger)
+            self.columns, self.taken = (c := c._replace(**larger)), grown(self.taken, room)
         c.wants[:, :, job], c.model[:, job], c.needs[:, job] = wants, model, (wants > 0).any(axis=1)
         self.asking.append(int(c.needs[:, job].any()))
         self._asks.append(sum(1 << kind for kind in np.flatnonzero(c.needs[:, job]).tolist()))
@@ -189,6 +190,7 @@ class DeviceState:
             if verdict != TAKEN:
                 self.undo(lease.job, lease.shares[:i])
                 raise RefusedError(f"start job {lease.job}: {PROBLEMS[verdict]} ({share})")
+        self.taken[lease.job] += 1
 
     def try_share(self, job: int, share: Share, now: int) -> int:
         """Take one share: TAKEN, or a key of ``PROBLEMS`` and nothing has changed."""

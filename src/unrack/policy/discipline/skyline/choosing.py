@@ -88,25 +88,25 @@ class Choices:
         return self._kept.line
 
     def expect(self, held: Iterable[tuple[int, int, Lease]]) -> tuple[Ints, Ints]:
-        """Take over reservations of devices: job, start (µs) and lease.
+        """Take over reservations of devices: start (µs), job and lease.
 
         Returns
         -------
         jobs, lengths : int64[k]
             The jobs that have them, and how long each lasts, µs; -1: it cannot start so.
         """
-        turns = sorted((one for one in held if one[2].shares), key=lambda one: one[1])
+        turns = sorted(one for one in held if one[2].shares)
         timeline = self.timeline if turns or self.slow else None
         if timeline is None:
             return NONE, NONE
-        expected_us = self.view.asks[ESTIMATE, [one[0] for one in turns]].tolist()
+        expected_us = self.view.asks[ESTIMATE, [job for _, job, _ in turns]].tolist()
         waits = zip(turns, expected_us, strict=True)
-        timeline.add(*((job, begins, us, lease.shares) for (job, begins, lease), us in waits))
+        timeline.add(*[(job, begins, us, lease.shares) for (begins, job, lease), us in waits])
         jobs, lasts = timeline.lengths_us()
         if self.slow:
             ends = timeline.ends_us()
             assert ends is not None
-            self.ends, begins_us = ends, timeline.reserved
+            self.ends, begins_us = ends, {job: begins for begins, job, _ in turns}
             for i, job in zip(*(found[lasts >= 0].tolist() for found in (np.arange(len(jobs)), jobs)), strict=True):
                 lasts[i] = ends[job] - begins_us[job]
         return jobs, lasts

@@ -175,9 +175,9 @@ class Plan(Grouped):
         made, start = choices(now, what.trust), self.columns.start
         made.slow = self.modelled
         waiting = set(jobs.tolist())
-        self.leases = {job: self.leases[job] for job in sorted(self.leases) if job in waiting}
-        begins = zip(start[list(self.leases)].tolist(), self.leases.items(), strict=True)
-        reserved, lengths = made.expect((job, at, lease) for at, (job, lease) in begins if at >= now)
+        self.leases = {job: lease for job, lease in sorted(self.leases.items()) if job in waiting}
+        begins = zip(start[[*self.leases]].tolist(), self.leases, self.leases.values(), strict=True)
+        reserved, lengths = made.expect(one for one in begins if one[0] >= now)
         self.columns.where[LENGTH - 1, reserved] = lengths
         start[reserved[lengths < 0]] = -1
         if self.modelled:
