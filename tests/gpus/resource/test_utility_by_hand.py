@@ -106,3 +106,9 @@ def test_starts_of_jobs_outside_the_window_count_in_no_metric() -> None:
     assert result.metrics["gpu_cost_mean"] == 1.0
     assert later.metrics["gpu_cost_mean"] is None
     assert later.metrics["gpu_free_share_mean"] == 1.0
+
+
+def test_a_slice_counts_as_the_part_that_it_is_of_its_own_gpu() -> None:
+    table = [{"machine": {"gpus": 1, "slices": 2}, "nodes": "0"}, {"machine": {"gpus": 2, "slices": 8}, "nodes": "1"}]
+    result = run(cluster_of(table, 2), gpu_jobs({"slices": 1}, {"slices": 4}), "fcfs")
+    assert result.metrics["used_gpus"] == pytest.approx((1 / 2 + 4 / 8) / 3)

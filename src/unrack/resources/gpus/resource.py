@@ -181,11 +181,10 @@ class GpuResource(UsualResource):
         values: dict[str, float | None] = dict.fromkeys(told.name for told in MEASURES)
         length = end_s - start_s
         kinds = fleet.gpus.kind[fleet.gpus.kind >= 0]
-        sliced = float((fleet.gpus.size[kinds] * (fleet.gpus.slices[kinds] > 0)).sum())
         installed = float(fleet.gpus.size[kinds].sum())
-        slices = sum(place.quantity == "slices" for place in fleet.places)
         if length > 0 and installed:
-            share = pl.when(pl.col("quantity") == "milli").then(1 / WHOLE).otherwise(sliced / slices if slices else 0.0)
+            of_one = 1 / (fleet.total * np.maximum(1, fleet.gpus.slices[fleet.gpus.kind[fleet.node]]))
+            share = pl.col("place").replace_strict([place.name for place in fleet.places], of_one)
             until, since = pl.min_horizontal("end_s", pl.lit(end_s)), pl.max_horizontal("start_s", pl.lit(start_s))
             spent = claims.select((pl.col("amount") * share * (until - since).clip(0.0)).sum()).item()
             values["used_gpus"] = float(spent) / (installed * length)
