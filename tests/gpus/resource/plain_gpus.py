@@ -109,7 +109,7 @@ class State:
         """What the kernel chooses: machines with their GPUs; nothing: there is no place."""
         count = len(self.machines)
         have = np.array(cores or [64] * count, np.int64)
-        room = GpuRoom(have.copy(), np.full(count, 1 << 40), np.full(count, 64), np.full(count, 1 << 40), self.free)
+        room = GpuRoom(have.copy(), np.full(count, 1 << 40), np.full(count, 64), self.free)
         nodes, on_each = np.empty(ask.tasks, np.int64), np.empty(ask.tasks, np.int64)
         found = np.empty((ask.tasks * max(1, ask.gpus), 2), np.int64)
         columns = self.columns

@@ -123,3 +123,17 @@ def test_tasks_that_must_be_together_find_the_only_machine_that_holds_them_all()
     asked = {("gpus", "count"): one, ("gpus", "together"): one}
     jobs = job_table(submit_us=0 * one, work_us=S * one, tasks=3 * one, cores=one, memory_mb=0 * one, devices=asked)
     assert simulate(cluster, Workload("w", jobs, Intake("", "", 1, 1)), "fcfs").jobs["state"].to_list() == ["finished"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "node"),
+    [("best-fit", 0), ("pack", 0), ("worst-fit", 1), ("spread", 1), ("packing", 0), ("least-left", 0), ("fgd", 0)],
+)
+def test_a_gpu_in_slices_is_as_much_as_a_whole_one(rule: str, node: int) -> None:
+    """One whole GPU, or two in slices; a job without GPUs. Where both machines are as good, the first is taken."""
+    table = [{"machine": {"gpus": 1}, "nodes": "0"}, {"machine": {"gpus": 2, "slices": 8}, "nodes": "1"}]
+    cluster = Cluster.from_dict({"nodes": [{"count": 2, "cores": 8}], "gpus": table})
+    one = np.ones(1, np.int64)
+    jobs = job_table(submit_us=0 * one, work_us=S * one, tasks=one, cores=one, memory_mb=0 * one)
+    result = simulate(cluster, Workload("w", jobs, Intake("", "", 1, 1)), f"fcfs(gpus={rule})")
+    assert result.placements["first_node"].to_list() == [node]

@@ -86,7 +86,7 @@ def test_the_machine_with_the_best_mark_and_there_the_gpu_with_least_growth(rule
         ]  # fmt: skip
         usual = [(c, m, g, milli if g == 1 else 1000, share) for c, m, g, milli, share in usual]
         ask = ONE._replace(cores=int(random.integers(0, 4)), mb=int(random.integers(0, 4)), milli=300)
-        room = GpuRoom(cores.copy(), mb.copy(), np.full(3, 9), np.full(3, 9), free.copy())
+        room = GpuRoom(cores.copy(), mb.copy(), np.full(3, 9), free.copy())
         none = Neighbours(np.zeros((2, len(free)), np.int64), free, np.zeros(2, np.int64), np.ones((1, 1)))
         found = np.empty((1, 2), np.int64)
         buffers = np.empty(1, np.int64), np.empty(1, np.int64)
@@ -118,6 +118,40 @@ def test_the_machine_with_the_best_mark_and_there_the_gpu_with_least_growth(rule
             assert growth[at] == pytest.approx(min(here), abs=1e-6), (free, usual)
             apart += growth[min(growth)] > min(growth.values()) + 1
     assert apart > 100, "the first GPU is always as good: the test could not fail"
+
+
+@pytest.mark.parametrize("rule", [FGD, FORESIGHT])
+def test_all_that_a_job_takes_of_a_machine_counts(rule: int) -> None:
+    """Several tasks, and parts of several GPUs: F is that of what is left, on each machine as if there was no other."""
+    random, differ = np.random.default_rng(4), 0
+    for _ in range(300):
+        sizes = random.integers(1, 4, 2).tolist()
+        gpus = gpu_columns([in_few_words(MachineFile(gpus=size)) for size in sizes], np.arange(2))
+        free = random.choice([0, 300, 500, 700, 1000], int(gpus.first[-1])).astype(np.int64)
+        cores = random.integers(2, 9, 2)
+        parts = [free[gpus.first[node] : gpus.first[node + 1]].tolist() for node in range(2)]
+        usual = [(int(random.integers(1, 5)), 0, 1, int(random.choice([500, 600, 1000])), 1.0)]
+        milli = int(random.choice([200, 500, 1000]))
+        ask = ONE._replace(tasks=int(random.integers(1, 3)), gpus=int(random.integers(1, 3)), cores=1, milli=milli)
+        none = Neighbours(np.zeros((2, len(free)), np.int64), free, np.zeros(2, np.int64), np.ones((1, 1)))
+        grows: list[float] = []
+        chosen: list[list[int]] = []
+        for open_ in ([0], [1], [0, 1]):
+            have = np.array([cores[node] if node in open_ else -1 for node in range(2)])
+            room = GpuRoom(have, np.zeros(2, np.int64), cores, free.copy())
+            on, each, found = np.empty(2, np.int64), np.empty(2, np.int64), np.empty((4, 2), np.int64)
+            count, _ = place_job(gpus, room, none, demands_of(usual), rule, ask, 0, on, each, found)
+            chosen.append(on[:count].tolist())
+            if len(open_) == 1 and chosen[-1] == open_:
+                node, before = open_[0], parts[open_[0]]
+                after = room.free[gpus.first[node] : gpus.first[node + 1]].tolist()
+                grows.append(fragmentation(after, have[node], usual) - fragmentation(before, cores[node], usual))
+                if rule == FORESIGHT:
+                    grows[-1] += stranded(sum(after), have[node], 0, usual) - stranded(sum(before), cores[node], 0, usual)
+        if len(grows) == 2:
+            assert chosen[2] == [int(mark(grows[1]) > mark(grows[0]))], (parts, cores, usual, ask, grows)
+            differ += mark(grows[1]) != mark(grows[0])
+    assert differ > 40, "marks are always equal: the test could not fail"
 
 
 def test_the_usual_demands_are_the_most_frequent_ones() -> None:

@@ -29,14 +29,12 @@ from unrack.policy.gpus.rules import (
     best_set,
     chosen_set,
     clustering_mark,
+    lost_on,
     mixed_up,
     packing_mark,
     part_with_least,
     room_for_shares,
-    shared_growth,
-    strands,
     utility_on,
-    whole_growth,
 )
 from unrack.resources.gpus.choice import (
     Neighbours,
@@ -47,6 +45,7 @@ from unrack.resources.gpus.choice import (
     free_set,
     free_share,
     gpu_fit,
+    last_block,
     mean_share,
     members,
     nearest_set,
@@ -63,9 +62,7 @@ class GpuRoom(NamedTuple):
 
     cores: Ints  # free cores; -1: no task may go there
     mb: Ints  # free memory
-    # installed
-    total_cores: Ints
-    total_mb: Ints
+    total_cores: Ints  # installed
     free: Ints  # free parts of each place
 
 
@@ -83,20 +80,26 @@ def room_for(gpus: Gpus, room: GpuRoom, ask: Ask, node: int) -> int:
 
 
 @inlined
-def free_amount(gpus: Gpus, free: Ints, node: int) -> int:
-    """All that is free of the GPUs of a node."""
-    total = 0
+def free_amount(gpus: Gpus, free: Ints, node: int) -> float:
+    """All that is free of the GPUs of a node, in 1/1000 of a GPU."""
+    total, each = 0, gpus.slices[gpus.kind[node]]
     for i in range(gpus.first[node], gpus.first[node + 1]):
         total += free[i]
-    return total
+    return total * WHOLE / each if each else float(total)
+
+
+@inlined
+def installed_amount(gpus: Gpus, node: int) -> float:
+    """All that there is of them, in the same unit."""
+    return float((gpus.first[node + 1] - gpus.first[node]) * WHOLE / max(1, gpus.slices[gpus.kind[node]]))
 
 
 @inlined
 def resource_share(room: GpuRoom, gpus: Gpus, ask: Ask, node: int, times: bool) -> float:
     """What is left of a node's cores and GPUs after a task, as shares of it; ``times``: each times what it asks."""
-    amount, size = free_amount(gpus, room.free, node), (gpus.first[node + 1] - gpus.first[node]) * WHOLE
+    amount, size = free_amount(gpus, room.free, node), installed_amount(gpus, node)
     cores, whole = room.cores[node], max(1, room.total_cores[node])
-    asked = ask.gpus * ask.milli
+    asked = ask.slices * WHOLE / max(1, gpus.slices[gpus.kind[node]]) if ask.slices else float(ask.gpus * ask.milli)
     of_gpus = amount * asked / size**2 if times and size else (amount - asked) / size if size else 0.0
     of_cores = cores * ask.cores / whole**2 if times else (cores - ask.cores) / whole
     return float(of_gpus + of_cores)
@@ -105,14 +108,16 @@ def resource_share(room: GpuRoom, gpus: Gpus, ask: Ask, node: int, times: bool) 
 @inlined
 def packing_score(gpus: Gpus, free: Ints, ask: Ask, node: int) -> float:
     """Machines with room on busy GPUs first, then busy machines, then idle ones; of each the fullest."""
-    first, end = gpus.first[node], gpus.first[node + 1]
-    amount = free_amount(gpus, free, node)
-    if amount == (end - first) * WHOLE:
+    first, each, amount = gpus.first[node], gpus.slices[gpus.kind[node]], free_amount(gpus, free, node)
+    if amount == installed_amount(gpus, node):
         return 2e9
-    if ask.gpus == 1 and ask.milli < WHOLE:
-        for i in range(first, end):
-            if ask.milli <= free[i] < WHOLE:
-                return float(amount)
+    for i in range(gpus.size[gpus.kind[node]]):
+        if ask.slices:
+            at = first + i * each
+            if free[at : at + each].sum() < each and last_block(free, at, each, ask.slices) >= 0:
+                return amount
+        elif ask.gpus == 1 and ask.milli <= free[first + i] < WHOLE:
+            return amount
     return 1e9 + amount
 
 
@@ -137,6 +142,52 @@ def whole_marks(growth: float) -> float:
 
 
 @inlined
+def take_on(
+    gpus: Gpus, room: GpuRoom, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int,
+    tasks: int, found: Ints, at: int,
+) -> int:  # fmt: skip
+    """Take GPUs, cores and memory for tasks on a machine; returns how many claims there are now."""
+    room.cores[node] -= ask.cores * tasks
+    room.mb[node] -= ask.mb * tasks
+    if ask.gpus == 0:
+        return at
+    if ask.slices:
+        return claim_slices(gpus, room.free, node, ask.slices, tasks, found, at)
+    if ask.milli < WHOLE:
+        if rule in (FGD, FORESIGHT) and ask.gpus == 1:
+            begin = at
+            for _ in range(tasks):
+                place, _ = part_with_least(gpus, room.free, room.cores[node], demands, ask, node)
+                at = claim_part(room.free, place, ask.milli, found, begin, at)
+            return at
+        return claim_parts(gpus, room.free, node, ask.gpus, ask.milli, tasks, found, at)
+    available = free_set(gpus, room.free, node)
+    if rule == DRB:
+        s = bisecting(gpus, peers, node, ask, job, available, ask.gpus * tasks)
+    else:
+        s = chosen_set(gpus, room.free, peers, rule, node, ask, job, available, ask.gpus * tasks)
+    return claim_set(gpus, room.free, node, s, found, at)
+
+
+@inlined
+def growth_on(
+    gpus: Gpus, room: GpuRoom, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int,
+    tasks: int,
+) -> float:  # fmt: skip
+    """By how much F (by foresight also what will be stranded) grows if tasks go to a machine; slices are left out."""
+    first, end = gpus.first[node], gpus.first[node + 1]
+    left = room.free[first : first if gpus.slices[gpus.kind[node]] else end]
+    before, found = room.free[first:end].copy(), np.empty((tasks * max(ask.gpus, ask.slices), 2), np.int64)
+    growth = -lost_on(left, room.cores[node], room.mb[node], demands, rule)
+    take_on(gpus, room, peers, demands, rule, ask, job, node, tasks, found, 0)
+    growth += lost_on(left, room.cores[node], room.mb[node], demands, rule)
+    room.free[first:end] = before
+    room.cores[node] += ask.cores * tasks
+    room.mb[node] += ask.mb * tasks
+    return growth
+
+
+@inlined
 def score_of(
     gpus: Gpus, room: GpuRoom, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int,
     tasks: int, shares: Floats,
@@ -147,9 +198,9 @@ def score_of(
     if rule == RANDOM:
         return float(mixed_up(job, node))
     if rule in (BEST_FIT, PACK):
-        return float(free_amount(gpus, room.free, node))
+        return free_amount(gpus, room.free, node)
     if rule in (WORST_FIT, SPREAD):
-        return -float(free_amount(gpus, room.free, node))
+        return -free_amount(gpus, room.free, node)
     if rule == DOT_PRODUCT:
         return resource_share(room, gpus, ask, node, True)
     if rule == LEAST_LEFT:
@@ -163,17 +214,11 @@ def score_of(
     if rule == CLUSTERING_AS_AUTHORS:
         return -float(clustering_mark(gpus, peers, room.free, demands.kinds, ask, job, node))
     if rule in (FGD, FORESIGHT):
-        if ask.gpus == 1 and ask.milli < WHOLE:
-            growth = shared_growth(gpus, room.free, room.cores, demands, ask, node)
-        else:
-            growth = whole_growth(gpus, room.free, room.cores, demands, ask, node, tasks)
-        if rule == FORESIGHT:
-            growth += strands(gpus, room.free, room.cores, room.mb, demands, ask, node, tasks)
-        return -whole_marks(growth)
+        return -whole_marks(growth_on(gpus, room, peers, demands, rule, ask, job, node, tasks))
     if ask.gpus == 0 or gpus.kind[node] < 0:
         return 0.0
     if ask.slices or ask.milli < WHOLE:
-        return float(free_amount(gpus, room.free, node))
+        return free_amount(gpus, room.free, node)
     available = free_set(gpus, room.free, node)
     _, good = best_set(gpus, peers, node, ask, job, available, ask.gpus * tasks, shares)
     return -utility_on(gpus, room.free, good, node)
@@ -211,34 +256,6 @@ def best_node(
         if score < least - 1e-12 or (fit > most and not any_size):
             best, most, least = node, fit, score
     return best, most
-
-
-@inlined
-def take_on(
-    gpus: Gpus, room: GpuRoom, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, node: int,
-    tasks: int, found: Ints, at: int,
-) -> int:  # fmt: skip
-    """Take GPUs, cores and memory for tasks on a machine; returns how many claims there are now."""
-    room.cores[node] -= ask.cores * tasks
-    room.mb[node] -= ask.mb * tasks
-    if ask.gpus == 0:
-        return at
-    if ask.slices:
-        return claim_slices(gpus, room.free, node, ask.slices, tasks, found, at)
-    if ask.milli < WHOLE:
-        if rule in (FGD, FORESIGHT) and ask.gpus == 1:
-            begin = at
-            for _ in range(tasks):
-                place, _ = part_with_least(gpus, room.free, room.cores[node], demands, ask, node)
-                at = claim_part(room.free, place, ask.milli, found, begin, at)
-            return at
-        return claim_parts(gpus, room.free, node, ask.gpus, ask.milli, tasks, found, at)
-    available = free_set(gpus, room.free, node)
-    if rule == DRB:
-        s = bisecting(gpus, peers, node, ask, job, available, ask.gpus * tasks)
-    else:
-        s = chosen_set(gpus, room.free, peers, rule, node, ask, job, available, ask.gpus * tasks)
-    return claim_set(gpus, room.free, node, s, found, at)
 
 
 @inlined

@@ -102,7 +102,7 @@ class GpuRule:
         ask = self.ask(view, notes, job)
         peers = self.neighbours(view, notes)
         before = seen.free[notes.places]
-        room = GpuRoom(cores, mb, total[0], total[1], before.copy())
+        room = GpuRoom(cores, mb, total[0], before.copy())
         nodes, on_each = np.empty(ask.tasks, np.int64), np.empty(ask.tasks, np.int64)
         found = np.empty((ask.tasks * max(ask.gpus, ask.slices, 1), 2), np.int64)
         count, claimed = place_job(

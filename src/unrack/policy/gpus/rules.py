@@ -127,23 +127,9 @@ def stranded(left: Ints, cores: int, mb: int, demands: Demands) -> float:
 
 
 @inlined
-def strands(gpus: Gpus, free: Ints, cores: Ints, mb: Ints, demands: Demands, ask: Ask, node: int, tasks: int) -> float:
-    """By how much that grows with tasks on it."""
-    left = free[gpus.first[node] : gpus.first[node + 1]].copy()
-    before = stranded(left, cores[node], mb[node], demands)
-    total = ask.gpus * ask.milli * tasks
-    for i in range(left.shape[0]):
-        taken = min(left[i], total)
-        left[i] -= taken
-        total -= taken
-    return stranded(left, cores[node] - ask.cores * tasks, mb[node] - ask.mb * tasks, demands) - before
-
-
-@inlined
-def shared_growth(gpus: Gpus, free: Ints, cores: Ints, demands: Demands, ask: Ask, node: int) -> float:
-    """By how much F grows if a task gets its part of the GPU for which that is least."""
-    _, after = part_with_least(gpus, free, cores[node] - ask.cores, demands, ask, node)
-    return after - fragments(free[gpus.first[node] : gpus.first[node + 1]], cores[node], demands)
+def lost_on(left: Ints, cores: int, mb: int, demands: Demands, rule: int) -> float:
+    """F of a machine; by foresight, and what will be stranded there."""
+    return fragments(left, cores, demands) + (stranded(left, cores, mb, demands) if rule == FORESIGHT else 0.0)
 
 
 @inlined
@@ -166,19 +152,6 @@ def part_with_least(gpus: Gpus, free: Ints, cores: int, demands: Demands, ask: A
         if found < least - 1e-9:
             best, least = i, found
     return first + best, least
-
-
-@inlined
-def whole_growth(gpus: Gpus, free: Ints, cores: Ints, demands: Demands, ask: Ask, node: int, tasks: int) -> float:
-    """By how much F grows if tasks get whole GPUs, or none."""
-    left = free[gpus.first[node] : gpus.first[node + 1]].copy()
-    before = fragments(left, cores[node], demands)
-    wanted = ask.gpus * tasks
-    for i in range(left.shape[0]):
-        if wanted and left[i] == WHOLE:
-            left[i] = 0
-            wanted -= 1
-    return fragments(left, cores[node] - ask.cores * tasks, demands) - before
 
 
 @inlined

@@ -99,6 +99,15 @@ def block_is_free(free: Ints, first: int, size: int) -> bool:
 
 
 @inlined
+def last_block(free: Ints, first: int, slices: int, size: int) -> int:
+    """The last place of a GPU where a block is free; -1: there is none."""
+    for start in range(slices - size, -1, -1):
+        if may_begin(slices, size, start) and block_is_free(free, first + start, size):
+            return start
+    return -1
+
+
+@inlined
 def shared_gangs(gpus: Gpus, free: Ints, node: int, count: int, milli: int) -> int:
     """How many tasks fit that each use a part of several GPUs: no task uses one twice."""
     kind, first = gpus.kind[node], gpus.first[node]
@@ -188,10 +197,9 @@ def claim_slices(gpus: Gpus, free: Ints, node: int, size: int, tasks: int, found
             left = 0
             for i in range(each):
                 left += free[first + gpu * each + i]
-            if left < least:
-                for start in range(each):
-                    if may_begin(each, size, start) and block_is_free(free, first + gpu * each + start, size):
-                        best, least = first + gpu * each + start, left
+            start = last_block(free, first + gpu * each, each, size)
+            if left < least and start >= 0:
+                best, least = first + gpu * each + start, left
         for i in range(best, best + size):
             free[i] = 0
             found[at, 0], found[at, 1] = i, 1
