@@ -101,7 +101,7 @@ class State:
         """Holders as kernels take them."""
         held = self.flat >= 0
         holders = np.stack([held.astype(np.int64), np.where(held, self.flat, 0)])
-        return Neighbours(holders, self.free, np.array(self.app), self.beside)
+        return Neighbours(holders, np.ones(len(self.app), np.int64), np.array(self.app), self.beside)
 
     def place(
         self, rule: int, ask: Ask, job: int, cores: Sequence[int] = (), demands: Demands | None = None

@@ -87,7 +87,7 @@ def test_the_machine_with_the_best_mark_and_there_the_gpu_with_least_growth(rule
         usual = [(c, m, g, milli if g == 1 else 1000, share) for c, m, g, milli, share in usual]
         ask = ONE._replace(cores=int(random.integers(0, 4)), mb=int(random.integers(0, 4)), milli=300)
         room = GpuRoom(cores.copy(), mb.copy(), np.full(3, 9), free.copy())
-        none = Neighbours(np.zeros((2, len(free)), np.int64), free, np.zeros(2, np.int64), np.ones((1, 1)))
+        none = Neighbours(np.zeros((2, len(free)), np.int64), *np.zeros((2, 2), np.int64), np.ones((1, 1)))
         found = np.empty((1, 2), np.int64)
         buffers = np.empty(1, np.int64), np.empty(1, np.int64)
         count, _ = place_job(gpus, room, none, demands_of(usual), rule, ask, 0, *buffers, found)
@@ -133,7 +133,7 @@ def test_all_that_a_job_takes_of_a_machine_counts(rule: int) -> None:
         usual = [(int(random.integers(1, 5)), 0, 1, int(random.choice([500, 600, 1000])), 1.0)]
         milli = int(random.choice([200, 500, 1000]))
         ask = ONE._replace(tasks=int(random.integers(1, 3)), gpus=int(random.integers(1, 3)), cores=1, milli=milli)
-        none = Neighbours(np.zeros((2, len(free)), np.int64), free, np.zeros(2, np.int64), np.ones((1, 1)))
+        none = Neighbours(np.zeros((2, len(free)), np.int64), *np.zeros((2, 2), np.int64), np.ones((1, 1)))
         grows: list[float] = []
         chosen: list[list[int]] = []
         for open_ in ([0], [1], [0, 1]):
@@ -147,7 +147,8 @@ def test_all_that_a_job_takes_of_a_machine_counts(rule: int) -> None:
                 after = room.free[gpus.first[node] : gpus.first[node + 1]].tolist()
                 grows.append(fragmentation(after, have[node], usual) - fragmentation(before, cores[node], usual))
                 if rule == FORESIGHT:
-                    grows[-1] += stranded(sum(after), have[node], 0, usual) - stranded(sum(before), cores[node], 0, usual)
+                    grows[-1] += stranded(sum(after), have[node], 0, usual)
+                    grows[-1] -= stranded(sum(before), cores[node], 0, usual)
         if len(grows) == 2:
             assert chosen[2] == [int(mark(grows[1]) > mark(grows[0]))], (parts, cores, usual, ask, grows)
             differ += mark(grows[1]) != mark(grows[0])

@@ -88,6 +88,17 @@ def test_jobs_on_parts_and_on_slices_neither_suffer_nor_do_harm(minsky: Any, tmp
     assert ends(run(sliced, gpu_jobs({"app": "a", "slices": 2}, {"app": "c", "slices": 2}), "fcfs")) == [10, 10]
 
 
+def test_tasks_on_parts_that_fill_a_gpu_together_are_on_parts(minsky: Any) -> None:
+    """They neither suffer beside another job nor do harm, wherever they are, as tasks that leave a rest do."""
+    for milli, tasks in ((500, 2), (500, 3), (250, 8), (400, 2)):
+        whole = {"app": "c", "count": 1}, {"app": "a", "count": 1}
+        jobs = gpu_jobs({"app": "a", "milli": milli, "tasks": tasks}, *whole)
+        for rule in ("first-fit", "spread", "topology"):
+            result = run(minsky, jobs, f"fcfs(gpus={rule})")
+            assert ends(result)[:2] == [10, 10], (milli, tasks, rule)
+            assert result.metrics["gpu_cost_mean"] is None, "there is no start on several whole GPUs"
+
+
 def test_two_machines_are_apart(minsky: Any, tmp_path: Path) -> None:
     two = cluster_of({"machine": "minsky", "profiles": str(tmp_path / "factors.csv")}, nodes=2)
     assert ends(run(two, gpu_jobs({"app": "a", "count": 1, "tasks": 2, "apart": 1}), "fcfs")) == [15]
@@ -156,7 +167,8 @@ def test_every_job_of_the_measured_file_alone_takes_what_was_measured(data: Path
 
 def test_a_part_of_a_gpu_hides_no_neighbour_that_has_another_wholly() -> None:
     machine = SimpleNamespace(kind=[0], first=[0], size=[2])
-    holders, profile, beside = np.array([[1, 1], [7, 7]]), np.zeros(9, np.int64), np.ones((1, 1))
-    for free, found in (([500, 0], 1), ([0, 0], 0), ([500, 500], 2)):
-        peers = Neighbours(holders, np.array(free), profile, beside)
+    profile, beside = np.zeros(9, np.int64), np.ones((1, 1))
+    whole = np.array([1, 1, 1, 1, 1, 1, 0, 1, 1])
+    for holders, found in (([6, 7], 1), ([7, 7], 0), ([6, 6], 2)):
+        peers = Neighbours(np.array([[1, 1], holders]), whole, profile, beside)
         assert plain(next_neighbour)(cast(Any, machine), peers, 0, 0b11, 3, 0) == found

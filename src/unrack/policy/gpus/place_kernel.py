@@ -47,7 +47,6 @@ from unrack.resources.gpus.choice import (
     gpu_fit,
     last_block,
     mean_share,
-    members,
     nearest_set,
     relative_cost,
 )
@@ -340,19 +339,12 @@ def place_job(
 
 
 @compiled
-def sets_of(gpus: Gpus, nodes: Ints, claims: Ints, sets: Ints) -> bool:
-    """Fills the set of GPUs claimed on each of some nodes; False: these are not whole GPUs."""
+def sets_of(gpus: Gpus, nodes: Ints, claims: Ints) -> Ints:
+    """int64[k]: the set of GPUs claimed on each of some nodes; these are whole ones."""
+    sets = np.zeros(len(nodes), np.int64)
     for i in range(nodes.shape[0]):
-        sets[i] = 0
-        kind = gpus.kind[nodes[i]]
-        if kind < 0 or gpus.slices[kind]:
-            return False
         for row in range(claims.shape[0]):
             place = claims[row, 0] - gpus.first[nodes[i]]
-            if 0 <= place < gpus.size[kind]:
-                if claims[row, 1] < WHOLE:
-                    return False
+            if 0 <= place < gpus.size[gpus.kind[nodes[i]]]:
                 sets[i] |= 1 << place
-        if members(sets[i]) == 0:
-            return False
-    return True
+    return sets

@@ -34,8 +34,8 @@ PATIENCE_US = 3600 * SECOND_US
 class GpuNotes:
     """What a rule remembers: of the jobs it knows what they ask; of the last state that it saw, how good places are.
 
-    ``rows``, int64[3, room]: the row of each job's application in the profiles, a number for what it asks of a GPU, and
-    one for what it asks of other resources.
+    ``rows``, int64[4, room]: the row of each job's application in the profiles, a number for what it asks of a GPU,
+    one for what it asks of other resources, and whether it asks for whole GPUs.
     ``alike``: job → a number that jobs share that have the same place; ``best``: that number → the utility of its place
     in ``state``; below 0: it has none.
     """
@@ -46,7 +46,7 @@ class GpuNotes:
     kind_of: dict[tuple[int, int], int] = field(default_factory=dict)
     counts: dict[Demand, float] = field(default_factory=dict)
     demands: Demands = field(default_factory=no_demands)
-    rows: Ints = field(default_factory=lambda: np.zeros((3, 64), np.int64))
+    rows: Ints = field(default_factory=lambda: np.zeros((4, 64), np.int64))
     beside: dict[bytes, int] = field(default_factory=dict)
     profiles: dict[int, int] = field(default_factory=dict)
     counted: int = 0
@@ -125,9 +125,9 @@ class GpuRule:
     def utility(self, view: View, notes: GpuNotes, ask: Ask, job: int, free: Ints, nodes: Ints, claims: Ints) -> float:
         """The utility of a place; 1 where it has none, as on parts of GPUs."""
         assert notes.fleet is not None
-        sets = np.empty(len(nodes), np.int64)
-        if not sets_of(notes.fleet.gpus, nodes, claims, sets):
+        if ask.slices or ask.milli < WHOLE or not ask.gpus:
             return 1.0
+        sets = sets_of(notes.fleet.gpus, nodes, claims)
         cost, shares, left = terms(notes.fleet.gpus, free, self.neighbours(view, notes), job, ask, nodes, sets)
         return utility_of(cost, shares, left)
 
@@ -191,8 +191,8 @@ class GpuRule:
         seen = view.columns.claimed
         assert seen is not None
         assert notes.fleet is not None
-        holders, free = (shown(np.ascontiguousarray(one[..., notes.places])) for one in (seen.holders, seen.free))
-        return Neighbours(holders, free, notes.rows[0], notes.fleet.profiles.tables[1])
+        holders = shown(np.ascontiguousarray(seen.holders[:, notes.places]))
+        return Neighbours(holders, notes.rows[3], notes.rows[0], notes.fleet.profiles.tables[1])
 
     def learn(self, view: View, notes: GpuNotes) -> None:
         """Take notes of jobs that were submitted since."""
@@ -215,6 +215,7 @@ class GpuRule:
             asked[notes.quantities] = 0
             notes.rows[2, job] = notes.beside.setdefault(asked.tobytes(), len(notes.beside)) if asked.any() else -1
             ask = self.ask(view, notes, job)
+            notes.rows[3, job] = ask.milli == WHOLE
             if code == CLUSTERING:
                 notes.rows[1, job] = notes.kind_of.setdefault((ask.gpus, ask.milli), len(notes.kind_of))
             elif code in BY_KIND:

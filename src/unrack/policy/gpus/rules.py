@@ -103,7 +103,7 @@ def clustering_mark(gpus: Gpus, peers: Neighbours, free: Ints, kinds: Ints, ask:
     seen, left = 0, 0
     for i in range(first, first + gpus.size[kind]):
         left += free[i]
-        if peers.holders[0, i] == 1 and free[i] == 0:
+        if peers.holders[0, i] == 1:
             seen |= 1 << kinds[peers.holders[1, i]]
         elif peers.holders[0, i]:
             seen |= 1 << SHARED

@@ -225,7 +225,7 @@ class Neighbours(NamedTuple):
     """Which jobs are where, and what that does: as kernels take it."""
 
     holders: Ints  # int64[2, places]: as in `Claimed`, of the places of the GPUs
-    free: Ints  # int64[places]: what is free there; a neighbour leaves nothing
+    whole: Ints  # int64[jobs]: 1 for those that ask for whole GPUs; others are no neighbours
     profile: Ints  # int64[jobs]: the row of every job's application
     beside: Floats  # float64[rows, rows]: factor on the run time of the first beside the second
 
@@ -255,12 +255,12 @@ def next_neighbour(gpus: Gpus, peers: Neighbours, node: int, around: int, job: i
     """The first GPU from ``at`` on with a neighbour that no GPU before it has; the number of GPUs: none."""
     kind, first = gpus.kind[node], gpus.first[node]
     for i in range(at, gpus.size[kind]):
-        alone = peers.holders[0, first + i] == 1 and peers.free[first + i] == 0
-        if around >> i & 1 and alone and peers.holders[1, first + i] != job:
+        other = peers.holders[1, first + i]
+        if around >> i & 1 and peers.holders[0, first + i] == 1 and peers.whole[other] and other != job:
             new = True
             for j in range(i):
-                if around >> j & 1 and peers.holders[0, first + j] == 1 and peers.free[first + j] == 0:
-                    new = new and peers.holders[1, first + j] != peers.holders[1, first + i]
+                seen = around >> j & 1 and peers.holders[0, first + j] == 1
+                new = new and not (seen and peers.holders[1, first + j] == other)
             if new:
                 return i
     return int(gpus.size[kind])

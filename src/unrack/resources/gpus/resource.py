@@ -15,6 +15,7 @@ from unrack.resources.contract import Installed, Nodes, Slowdown, UsualResource
 from unrack.resources.gpus.choice import Neighbours, terms, utility_of
 from unrack.resources.gpus.columns import (
     GPUS,
+    MILLI,
     MIN_UTILITY,
     QUANTITIES,
     UTILITY_PARTS,
@@ -236,7 +237,8 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
     tasks = jobs["tasks"].to_list()
     holders = np.zeros((2, len(fleet.places)), np.int64)
     free = fleet.total.copy()
-    peers = Neighbours(shown(holders), shown(free), np.array([*app, 0], np.int64), fleet.profiles.tables[1])
+    whole = (asked[MILLI] % WHOLE == 0).astype(np.int64)
+    peers = Neighbours(shown(holders), whole, np.array([*app, 0], np.int64), fleet.profiles.tables[1])
     at_place = pl.col("place").replace_strict(number, return_dtype=pl.Int64)
     spans = (
         claims.with_columns(at_place.alias("at"), pl.col("end_s").max().over("job", "attempt").alias("until_s"))
@@ -254,7 +256,7 @@ def placements(fleet: Fleet, claims: pl.DataFrame, jobs: pl.DataFrame) -> pl.Dat
         job = rows[row["job"]]
         at, amount = np.array(row["at"], np.int64), np.array(row["amount"], np.int64)
         ask = ask_of(asked[:, job], tasks[job], 0, 0, app[job])
-        if row["span"] == 1 and not ask.slices and (amount == WHOLE).all():
+        if row["span"] == 1 and not ask.slices and whole[job]:
             node = fleet.node[at]
             nodes, of = np.unique(node, return_inverse=True)
             sets = np.zeros(len(nodes), np.int64)

@@ -10,9 +10,9 @@ from unrack.kernels.arrays import Floats, Ints
 from unrack.ledger.lease import Lease
 from unrack.ledger.state import RUNNING
 from unrack.resources.gpus.choice import Neighbours, gpus_at, interference, members
-from unrack.resources.gpus.columns import WHOLE, Gpus
+from unrack.resources.gpus.columns import GPUS, WHOLE, Gpus
 from unrack.resources.gpus.fleet import Fleet
-from unrack.resources.places import AMOUNT, PLACE
+from unrack.resources.places import PLACE
 from unrack.sealed import shown
 from unrack.view import View
 from unrack.workload.job import JobTable
@@ -37,6 +37,8 @@ class GpuSpeeds:
         self._fleet = fleet
         self._at = next(part.places for part in cluster.places.parts if part.installed is fleet)
         self._profile = rows_of(fleet, jobs)
+        milli = jobs.devices.get((GPUS, "milli"), np.zeros(len(jobs), np.int64))
+        self._whole = (milli % WHOLE == 0).astype(np.int64)
         self._apart, self._beside = fleet.profiles.tables
 
     @staticmethod
@@ -70,7 +72,7 @@ class GpuSpeeds:
         holders = np.ascontiguousarray(seen.holders[:, self._at])
         if view.columns.suspended:  # those that stand disturb nobody
             holders = np.where(np.isin(holders[1], list(view.columns.suspended)), 0, holders)
-        return Neighbours(shown(holders), shown(np.ascontiguousarray(seen.free[self._at])), self._profile, self._beside)
+        return Neighbours(shown(holders), self._whole, self._profile, self._beside)
 
 
 @compiled
@@ -123,7 +125,7 @@ def gpu_speed(gpus: Gpus, peers: Neighbours, apart: Floats, job: int, claims: In
         kind = gpus.kind[node]
         at_one = max(at_one, most_at_a_socket(gpus, kind))
         while row < count and node_of[claims[row, PLACE] - at] == node:
-            if gpus.slices[kind] or claims[row, AMOUNT] < WHOLE:
+            if gpus.slices[kind] or not peers.whole[job]:
                 return 1.0
             socket = gpus.socket[kind, claims[row, PLACE] - at - gpus.first[node]]
             sockets |= 1 << socket
