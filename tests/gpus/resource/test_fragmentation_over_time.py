@@ -142,3 +142,5 @@ def test_lanes_of_a_log_of_dates_count_from_its_start() -> None:
                            "end_s": [1_717_163_600.0], "amount": [1000]})  # fmt: skip
     picture = lanes(claims, {"machines": [{"machine": "minsky", "nodes": "0"}]})
     assert "job 1: 0 s to 1 h, 1000/1000" in picture
+    sliced = claims.with_columns(place=pl.lit("node0/gpu1/slice6"), amount=1)
+    assert "job 1: 0 s to 1 h, slice6" in lanes(sliced, {"machines": [{"machine": "minsky", "nodes": "0"}]})

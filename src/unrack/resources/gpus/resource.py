@@ -133,12 +133,12 @@ def lanes(claims: pl.DataFrame, written: dict[str, Any]) -> str:
     origin = clock_start(begin)
     scale = LANES_WIDTH / max(end - begin, 1e-9)
     bars = []
-    for node, gpu, job, start, stop, amount in (
-        parts.sort("start_s").select("node", "gpu", "job", "start_s", "end_s", "amount").head(MOST_BARS).rows()
-    ):
+    columns = ("node", "gpu", "job", "start_s", "end_s", "amount", "place")
+    for node, gpu, job, start, stop, amount, place in parts.sort("start_s").select(columns).head(MOST_BARS).rows():
         if (node, gpu) in top:
+            what = place.split("/")[2] if place.count("/") == 2 else f"{amount}/{WHOLE}"
             colour = COLOURS[crc32(str(job).encode()) % len(COLOURS)]  # the same in every process
-            words = escape(f"job {job}: {seconds_text(start - origin)} to {seconds_text(stop - origin)}, {amount}/1000")
+            words = escape(f"job {job}: {seconds_text(start - origin)} to {seconds_text(stop - origin)}, {what}")
             bars.append(
                 f'<rect x="{LANES_LEFT + (start - begin) * scale:.1f}" y="{top[node, gpu]}" height="{LANE - 1}" '
                 f'width="{max((stop - start) * scale, 0.5):.1f}" fill="{colour}"><title>{words}</title></rect>'
