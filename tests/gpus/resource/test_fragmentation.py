@@ -171,7 +171,17 @@ def test_demands_from_a_file_decide_and_a_wrong_file_is_refused(tmp_path: Path) 
     (tmp_path / "large").write_text("cores,memory_mb,gpus,milli,share\n1,0,1,600,1\n")
     places = run(cluster, jobs, f"fcfs(gpus=fgd, demands={tmp_path / 'large'})").table("claims")["place"].to_list()
     assert places[0] == places[1]
+    (tmp_path / "twice").write_text("cores,memory_mb,gpus,milli,share\n" + "1,0,1,600,1\n1,0,1,300,1.5\n1,0,1,600,1\n")
+    assert read_demands(str(tmp_path / "twice")) == {(1, 0, 1, 600): 2.0, (1, 0, 1, 300): 1.5}
     (tmp_path / "wrong").write_text("cores,gpus\n1,1\n")
     for wrong in ("wrong", "missing"):
         with pytest.raises(PolicyError, match="cores, memory_mb, gpus, milli and share"):
             read_demands(str(tmp_path / wrong))
+
+
+def test_tasks_on_slices_are_seen_as_asking_for_no_gpu() -> None:
+    """Eight of ten jobs ask for slices: were these taken for whole GPUs, the last would go beside the one on a half."""
+    table = [{"machine": {"gpus": 2}, "nodes": "0"}, {"machine": {"gpus": 4, "slices": 2}, "nodes": "1"}]
+    jobs = gpu_jobs(*[{"slices": 1}] * 8, {"milli": 500, "submit": 1}, {"milli": 400, "submit": 2})
+    claims = run(cluster_of(table, 2), jobs, "fcfs(gpus=fgd)").table("claims")
+    assert claims.filter(claims["quantity"] == "milli")["place"].to_list() == ["node0/gpu0", "node0/gpu1"]

@@ -217,11 +217,11 @@ class GpuRule:
             ask = self.ask(view, notes, job)
             notes.rows[3, job] = ask.milli == WHOLE
             if code == CLUSTERING:
-                notes.rows[1, job] = notes.kind_of.setdefault((ask.gpus, ask.milli), len(notes.kind_of))
+                notes.rows[1, job] = notes.kind_of.setdefault((ask.slices or ask.gpus, ask.milli), len(notes.kind_of))
             elif code in BY_KIND:
                 notes.rows[1, job] = ask.gpus if ask.milli == WHOLE else SHARED
             if code in BY_DEMANDS and self.demands == SEEN:
-                key = ask.cores, ask.mb, ask.gpus, ask.milli
+                key = ask.cores, ask.mb, 0 if ask.slices else ask.gpus, ask.milli
                 notes.counts[key] = notes.counts.get(key, 0.0) + ask.tasks
                 if job + 1 >= notes.counted * 1.1:  # after so many jobs, in whichever rounds they came
                     notes.counted = job + 1
@@ -248,8 +248,8 @@ def read_demands(path: str) -> dict[Demand, float]:
     """
     where = "policy, demands"
     try:
-        table = pl.read_csv(Path(path).expanduser())
-        rows = table.select("cores", "memory_mb", "gpus", "milli", "share").rows()
+        table = pl.read_csv(Path(path).expanduser()).select("cores", "memory_mb", "gpus", "milli", "share")
+        rows = table.group_by(pl.all().exclude("share"), maintain_order=True).sum().rows()
         return {(int(cores), int(mb), int(gpus), int(milli)): float(share) for cores, mb, gpus, milli, share in rows}
     except (OSError, pl.exceptions.PolarsError, TypeError, ValueError) as error:
         got = f"{path}: {str(error).splitlines()[0]}"
