@@ -166,6 +166,12 @@ def test_numbers_are_what_the_header_calls_them_one_name_each(between: str) -> N
     assert [jobs.job(job).user for job in range(3)] == ["ann", "8", "ann"]
 
 
+def test_a_name_that_is_the_number_of_another_leaves_all_by_their_numbers() -> None:
+    """As of the users @ and 1, numbered in that order: the first is no name that is read."""
+    made = read("; User: 1 @", "; User: 2 1", line(user=1), line(job_number=2, user=2))
+    assert made.jobs.user_names == ("1", "2")
+
+
 def test_tabs_blank_lines_late_comments_and_foreign_line_ends_do_no_harm() -> None:
     text = "; MaxProcs: 8\r\n\r\n \t" + line().replace(" ", "\t ") + " \r\n; späte Bemerkung\r\n" + line(job_number=2)
     assert read_swf(Source("log.swf", text.encode("latin-1"))).jobs.ids.to_list() == [1, 2]

@@ -113,7 +113,7 @@ def read_swf(
         "tasks",
         "cores",
         "memory_mb",
-        *(_named(name, heads).alias(new) for name, new in known.items()),
+        *(_named(frame[name], heads).alias(new) for name, new in known.items()),
         pl.when(pl.col("wait time") >= 0).then(pl.col("wait time") / 1e6).alias(f"{EXTRA}log_wait_s"),
         *([] if memory != "ignore" else unheeded([frame["memory"]], "memory ignored")),
         *_preceding(frame, raw, tally),
@@ -124,12 +124,13 @@ def read_swf(
     return made
 
 
-def _named(field: str, heads: dict[str, str]) -> pl.Expr:
+def _named(field: pl.Series, heads: dict[str, str]) -> pl.Series:
     """The numbers of a field, or the names that the header gives them, as ``; Partition: 1 batch``: one each."""
-    numbers = pl.when(pl.col(field) >= 0).then(pl.col(field))
-    key = {"executable": "App"}.get(field, field.capitalize())
+    numbers = field.set(field < 0, None)
+    key = {"executable": "App"}.get(field.name, field.name.capitalize())
     said = dict(_NAMED.findall(heads.get(key, "")))
-    if not said or len({*said.values()}) < len(said):
+    others = {*numbers.drop_nulls().unique().cast(pl.String)} - said.keys()  # that are called by their number
+    if not said or len({*said.values(), *others}) < len(said) + len(others):
         return numbers
     names = {int(number): name for number, name in said.items()}
     return numbers.replace_strict(names, default=numbers.cast(pl.String), return_dtype=pl.String)
