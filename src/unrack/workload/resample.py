@@ -96,9 +96,11 @@ def _asks(jobs: JobTable, amount: str) -> tuple[Ints, int]:
     """int64[jobs] of what each job asks for, and how much of that is 1 of the amount."""
     known = {"cores": (jobs.cores, 1), "memory_mb": (jobs.memory_mb, 1)}
     known |= {f"{kind}.{what}": (each, 1) for (kind, what), each in sorted(jobs.devices.items())}
-    if (GPUS, "count") in jobs.devices:
-        milli = jobs.devices.get((GPUS, "milli"), np.zeros(len(jobs), np.int64))
-        known[GPUS] = jobs.devices[GPUS, "count"] * np.where(milli == 0, WHOLE, milli), WHOLE
+    count, milli = (jobs.devices.get((GPUS, name)) for name in ("count", "milli"))
+    if milli is not None:
+        known[GPUS] = np.maximum(0 if count is None else count, milli > 0) * np.where(milli == 0, WHOLE, milli), WHOLE
+    elif count is not None:
+        known[GPUS] = count * WHOLE, WHOLE
     if amount not in known:
         raise InputError("filter resample.amount", repr(amount), f"what jobs ask for: {', '.join(known)}")
     each, unit = known[amount]

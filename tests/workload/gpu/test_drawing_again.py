@@ -146,3 +146,10 @@ def test_published_pods_make_ten_orders_of_130_per_cent_of_the_gpus(data: Path) 
     asked = [milli(filtered(workload, {"resample": {"of": 6212}}, seed)) for seed in range(3)]
     assert all(8075.6e3 <= sum(one) <= 8075.6e3 + 8000 for one in asked)
     assert len({tuple(one[:50]) for one in asked}) == 3
+
+
+@pytest.mark.parametrize("columns", ["gpus.milli", "gpus.count,gpus.milli"])
+def test_a_part_alone_is_a_part_of_one_gpu(columns: str) -> None:
+    text = f"id,submit,run,{columns}\na,0,5,{'0,' * columns.count(',')}500\n"
+    made = filtered(read_trace(Source("jobs.csv", text.encode())), {"resample": {"of": 10, "share": 1}})
+    assert len(made) == 20
