@@ -188,6 +188,16 @@ def test_what_is_packed_for_the_gantt_chart_can_be_read_back():
     assert columns["wait"][1] == 1.5
 
 
+def test_times_far_below_a_second_are_drawn_where_they_are():
+    start, end = np.array([0.0, 5.0004, 5.000401]), np.array([0.000003, 6.0, 5.000402])
+    rows = pl.DataFrame({"job": ["a", "b", "c"], "start_s": start, "end_s": end, "first_node": 0, "nodes": 1,
+                         "cores_per_node": 1, "outcome": "finished"})  # fmt: skip
+    for some in (rows, rows[:1]):
+        head, columns = unpack(pack_placements(some, pl.DataFrame({"job": ["a", "b", "c"]}), 0.0, np.ones(1, np.int64)))
+        assert np.cumsum(columns["gap"]) * head["tick"] == pytest.approx(start[: len(some)], abs=1e-9)
+        assert columns["length"] * head["tick"] == pytest.approx((end - start)[: len(some)], abs=1e-9)
+
+
 def test_every_rectangle_of_a_run_is_on_the_page_however_small(tmp_path):
     run = read_finished(make_study(tmp_path / "study", policies=("fcfs",), jobs=3000)).runs[0]
     placed = run.frame("placements")

@@ -83,13 +83,11 @@ def _tick(start: Floats, length: Floats) -> float:
     if len(start) == 0:
         return 1.0
     longest = max(float(start[-1]), float(length.max()), 1.0)
+    micro = np.rint(np.concatenate([start, length]) * 1e6).astype(np.int64)
     tick = 1.0
     for power in range(7):
         tick = 10.0**-power
-        exact = all(
-            np.allclose(column / tick, np.round(column / tick), rtol=0, atol=1e-3) for column in (start, length)
-        )
-        if exact or longest / (tick / 10) >= 2**32:
+        if not (micro % 10 ** (6 - power)).any() or longest / (tick / 10) >= 2**32:
             break
     return tick
 
