@@ -336,15 +336,3 @@ def place_job(
         count += 1
         left -= tasks
     return count, at
-
-
-@compiled
-def sets_of(gpus: Gpus, nodes: Ints, claims: Ints) -> Ints:
-    """int64[k]: the set of GPUs claimed on each of some nodes; these are whole ones."""
-    sets = np.zeros(len(nodes), np.int64)
-    for i in range(nodes.shape[0]):
-        for row in range(claims.shape[0]):
-            place = claims[row, 0] - gpus.first[nodes[i]]
-            if 0 <= place < gpus.size[gpus.kind[nodes[i]]]:
-                sets[i] |= 1 << place
-    return sets

@@ -13,7 +13,7 @@ from unrack.errors import PolicyError
 from unrack.kernels.arrays import Ints
 from unrack.ledger.columns import grown, room_for
 from unrack.ledger.lease import Lease
-from unrack.policy.gpus.place_kernel import GpuRoom, place_job, sets_of
+from unrack.policy.gpus.place_kernel import GpuRoom, place_job
 from unrack.policy.gpus.rules import BY_DEMANDS, BY_KIND, CLUSTERING, RULES, SHARED
 from unrack.policy.placement.claiming import asks_devices
 from unrack.reasons import Code, Reason
@@ -127,7 +127,8 @@ class GpuRule:
         assert notes.fleet is not None
         if ask.slices or ask.milli < WHOLE or not ask.gpus:
             return 1.0
-        sets = sets_of(notes.fleet.gpus, nodes, claims)
+        first, at = notes.fleet.gpus.first, claims[:, 0]
+        sets = np.array([(1 << (at[notes.fleet.node[at] == node] - first[node])).sum() for node in nodes], np.int64)
         cost, shares, left = terms(notes.fleet.gpus, free, self.neighbours(view, notes), job, ask, nodes, sets)
         return utility_of(cost, shares, left)
 
