@@ -116,6 +116,20 @@ def test_whoever_served_less_is_not_compared():
     assert any("small" in words for words in made["title"]["subtitle"] if "Served less" in words)
 
 
+def test_no_result_is_better_than_one_of_another_world():
+    cluster = unrack.Cluster.from_dict({"nodes": [{"count": 1, "cores": 4}], "pools": [
+        {"kind": "nvme", "count": 1, "quantities": {"bandwidth_mb_s": 1000}}]})  # fmt: skip
+    asks = {"name": "x", "run_s": 100, "devices": {"nvme.bandwidth_mb_s": 500}}
+    jobs = unrack.generate({"jobs": 4, "arrivals": {"gap_s": 0}, "classes": [asks]})
+    slow = unrack.World(models=[{"model": "x", "linear": True}])
+    base, one, other = (unrack.simulate(cluster, jobs, "fcfs", world=world) for world in (unrack.World(), slow, slow))
+    made = unrack.compare({"base": base, "slow": one}).to_dict()
+    assert base.metrics["response_s_mean"] < one.metrics["response_s_mean"]
+    assert '"best"' not in json.dumps(made["datasets"])
+    assert any("models" in words for words in made["title"]["subtitle"])
+    assert not any("models" in words for words in unrack.compare([one, other]).to_dict()["title"]["subtitle"])
+
+
 def test_too_few_results_and_unknown_metrics_are_errors(result):
     with pytest.raises(unrack.InputError, match="0 results"):
         unrack.compare([])

@@ -58,7 +58,7 @@ def compare(results: Sequence[Result] | Mapping[str, Result], metrics: Sequence[
         if metric not in known:
             raise InputError("metrics", repr(metric), "metrics that the results have, such as " + ", ".join(SHOWN[1:]))
     there = [name for name in metrics or SHOWN if any(own.get(name) is not None for own in values.values())]
-    rows = {name: ComparedRow({0: own}) for name, own in values.items()}
+    rows = {name: ComparedRow({0: own.metrics}, _world(own)) for name, own in named.items()}
     less = served_less(rows)
     charts = []
     for metric in there:
@@ -87,8 +87,15 @@ def _named(results: Sequence[Result] | Mapping[str, Result]) -> dict[str, Result
     return found
 
 
+def _world(result: Result) -> str:
+    modelled = result.pace is not None and bool((result.pace.model >= 0).any())
+    return "models" if modelled or result.contention is not None else "base"
+
+
 def _words(named: Mapping[str, Result], less: Mapping[str, float]) -> list[str]:
     words = ["Dark bars and bold numbers are the best of a metric, ties included."]
+    if len({_world(result) for result in named.values()}) > 1:
+        words.append("Results with models or contention are compared with each other, those without with each other.")
     if less:
         some = ", ".join(f"{name} {share_text(share)}" for name, share in list(less.items())[:4])
         words.append(f"Served less of the work than others, so not compared: {some}.")
