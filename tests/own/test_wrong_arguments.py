@@ -22,6 +22,7 @@ WORKLOAD = unrack.generate({"jobs": 1, "arrivals": {"gap_s": 1}, "classes": [{"r
         (lambda: unrack.simulate(CLUSTER, CLUSTER), "simulate, workload: got a Cluster, wanted a Workload"),
         (lambda: unrack.simulate(CLUSTER, "log.swf"), "simulate, workload: got 'log.swf', wanted a Workload"),
         (lambda: unrack.simulate(None, WORKLOAD), "simulate, cluster: got None, wanted a Cluster"),
+        (lambda: unrack.simulate(CLUSTER, WORKLOAD, world=None), "simulate, world: got None, wanted a World"),
         (lambda: unrack.fat_node(CLUSTER, WORKLOAD), "wanted a JobTable: jobs = workload.jobs"),
         (lambda: unrack.window_us(WORKLOAD.jobs, CLUSTER), r"swapped, fat_node\(cluster, jobs\)"),
         (lambda: unrack.write_trace(WORKLOAD, "log.swf"), r"swapped, write_trace\(path, workload\)"),

@@ -98,7 +98,7 @@ def simulate(
     >>> unrack.simulate(cluster, workload, "fcfs").jobs["wait_s"].to_list()
     [0.0, 0.0, 8.0]
     """
-    check_kinds("simulate", cluster=(cluster, Cluster), workload=(workload, Workload))
+    check_kinds("simulate", cluster=(cluster, Cluster), workload=(workload, Workload), world=(world, World))
     if window_us is not None and not 0 <= window_us[0] < window_us[1]:
         raise InputError("window", repr(window_us), "a start of 0 or more and a later end")
     if core_tiles is not None:
