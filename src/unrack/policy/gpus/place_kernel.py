@@ -174,13 +174,14 @@ def growth_on(
     tasks: int,
 ) -> float:  # fmt: skip
     """By how much F (by foresight also what will be stranded) grows if tasks go to a machine; slices are left out."""
-    first, end = gpus.first[node], gpus.first[node + 1]
-    left = room.free[first : first if gpus.slices[gpus.kind[node]] else end]
-    before, found = room.free[first:end].copy(), np.empty((tasks * max(ask.gpus, ask.slices), 2), np.int64)
+    first, end, slices = gpus.first[node], gpus.first[node + 1], gpus.slices[gpus.kind[node]]
+    left = room.free[first : first if slices else end]
     growth = -lost_on(left, room.cores[node], room.mb[node], demands, rule)
-    take_on(gpus, room, peers, demands, rule, ask, job, node, tasks, found, 0)
+    found = np.empty((tasks * max(ask.gpus, ask.slices), 2), np.int64)
+    count = take_on(gpus, room, peers, demands, rule, ask, job, node, tasks, found, 0)
     growth += lost_on(left, room.cores[node], room.mb[node], demands, rule)
-    room.free[first:end] = before
+    for row in range(count):
+        room.free[found[row, 0]] += found[row, 1]
     room.cores[node] += ask.cores * tasks
     room.mb[node] += ask.mb * tasks
     return growth
@@ -224,6 +225,15 @@ def score_of(
 
 
 @inlined
+def are_equal(gpus: Gpus, room: GpuRoom, a: int, b: int) -> bool:
+    """Whether as much is free on two machines of one kind, of each GPU, too."""
+    same = gpus.kind[a] == gpus.kind[b] and room.cores[a] == room.cores[b] and room.mb[a] == room.mb[b]
+    for i in range(gpus.first[a + 1] - gpus.first[a] if same else 0):
+        same = same and room.free[gpus.first[a] + i] == room.free[gpus.first[b] + i]
+    return bool(same)
+
+
+@inlined
 def best_node(
     gpus: Gpus, room: GpuRoom, peers: Neighbours, demands: Demands, rule: int, ask: Ask, job: int, left: int,
     used: Ints, shares: Floats,
@@ -233,7 +243,7 @@ def best_node(
     Machines that hold all that is left come first, then those that hold most; of these the one that scores least, then
     the first. Under first-fit and random the order is all.
     """
-    best, most, least = -1, 0, NO_SCORE
+    best, most, least, before = -1, 0, NO_SCORE, -1
     any_size = rule in (FIRST_FIT, RANDOM)
     for node in range(gpus.kind.shape[0]):
         if ask.apart and used[node]:
@@ -247,6 +257,10 @@ def best_node(
             continue
         if rule == FIRST_FIT:
             return node, fit
+        if rule in (FGD, FORESIGHT):
+            if before >= 0 and fit == most and are_equal(gpus, room, before, node):
+                continue
+            before = node
         if rule == TOPOLOGY and fit == most and gpus.kind[node] >= 0 and ask.gpus:
             not_better = -utility_on(gpus, room.free, 2.0, node) >= least - 1e-12  # even if t and I were 1
             if not_better:

@@ -136,7 +136,7 @@ def lost_on(left: Ints, cores: int, mb: int, demands: Demands, rule: int) -> flo
 def part_with_least(gpus: Gpus, free: Ints, cores: int, demands: Demands, ask: Ask, node: int) -> tuple[int, float]:
     """The place of the GPU that leaves least F, and that F; ``cores``: what is free once the task has its own."""
     first = gpus.first[node]
-    left = free[first : gpus.first[node + 1]].copy()
+    left = free[first : gpus.first[node + 1]]  # as it was, in the end
     best, least = -1, 1e300
     for i in range(left.shape[0]):
         if left[i] < ask.milli:
