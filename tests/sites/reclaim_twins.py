@@ -115,8 +115,9 @@ class Reclaiming(Loop):
         assert found is not None
         for victim in needed[::-1]:
             fewer = [v for v in needed if v != victim]
-            if self.fits(fewer, number, *found):
-                needed = fewer
+            other = found if self.fits(fewer, number, *found) else self.placed(fewer, line, number, now, closed)
+            if other is not None:
+                found, needed = other, fewer
         return found, needed
 
     def placed(

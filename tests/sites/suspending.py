@@ -215,8 +215,9 @@ class Suspending(Preempting):
                 assert nodes is not None
                 for victim in needed[::-1]:
                     fewer = [v for v in needed if v != victim]
-                    if self.fits(fewer, number, nodes):
-                        needed = fewer
+                    other = nodes if self.fits(fewer, number, nodes) else self.place(fewer, line, number, now)
+                    if other is not None:
+                        needed, nodes = fewer, other
             if not needed:
                 ahead.append(number)
                 continue

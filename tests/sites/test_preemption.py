@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from preempting import ORDER, Preempting, mixed_site, preempting_site
+from tries import seeds
 
 import unrack
 from unrack.cluster.spec import Cluster
@@ -98,6 +99,38 @@ def check(cluster: Cluster, workload: Workload, log: RunLog) -> None:
     ended = log.attempt_job[log.attempt_outcome == Outcome.FINISHED].tolist()
     assert len(set(ended)) == len(ended)
     assert len(log.preempted) < 10 * len(ids), "they stop each other forever"
+
+
+def six_nodes(seed: int) -> tuple[Cluster, Workload]:
+    """Tasks of one core that may run anywhere, by two ranks; most of the lower one are small."""
+    draw = np.random.default_rng(seed)
+    qos = [{"name": "high", "preempts": ["standby"]}, {"name": "standby"}]
+    preempt = {"by": "qos", "mode": str(draw.choice(["requeue", "cancel", "checkpoint"]))}
+    preempt |= {"victims": str(draw.choice(["youngest", "lowest", "fewest", "cheapest"]))}
+    nodes = [{"count": 1, "cores": cores} for cores in draw.integers(1, 4, 6).tolist()]
+    cluster = Cluster.from_dict({"nodes": nodes, "site": {"qos": qos, "preempt": preempt}})
+    high = draw.random(40) < 0.3
+    jobs = job_table(
+        submit_us=np.sort(draw.integers(0, 200, 40)) * 10**6, work_us=draw.integers(5, 40, 40) * 10**6,
+        tasks=np.where(high, draw.integers(3, 7, 40), draw.integers(1, 4, 40)), priority=draw.integers(0, 3, 40),
+        extra=pl.DataFrame({"qos": np.where(high, "high", "standby").tolist()}),
+    )  # fmt: skip
+    return cluster, Workload("random", jobs, Intake("", "", 0, 0))
+
+
+@pytest.mark.draws(60)
+@pytest.mark.parametrize("policy", ["fcfs", "list(backfill=any)"])
+def test_no_job_is_stopped_beside_which_the_other_has_a_place(policy: str) -> None:
+    """A job that had a part of a place was stopped, too, where the others that were stopped had room elsewhere."""
+    for seed in seeds(60):
+        cluster, workload = six_nodes(seed)
+        log, most = unrack.simulate(cluster, workload, policy).log, cluster.cores.sum()
+        tasks, jobs = workload.jobs.tasks, log.attempt_job
+        for attempt in log.preempted:
+            end, high = log.attempt_end_us[attempt], workload.jobs.extra["qos"].to_numpy() == "high"
+            there = (log.attempt_start_us <= end) & (end < log.attempt_end_us)
+            if (high[jobs] & (log.attempt_start_us == end)).sum() == 1:
+                assert tasks[jobs[there]].sum() + tasks[jobs[attempt]] > most, (seed, int(end))
 
 
 def by_hand(**changes: Any) -> tuple[Cluster, Workload]:

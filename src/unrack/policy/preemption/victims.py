@@ -53,7 +53,7 @@ def least(
 ) -> tuple[Lease, list[int]] | None:  # fmt: skip
     """The lease of a job, and the victims without which there is none: as few of the first of them as possible.
 
-    O(log victims) drafts on which the policy is asked, and one for each victim that is in the lease's way. ``without``:
+    O(log victims) drafts on which the policy is asked, and two for each victim that is in the lease's way. ``without``:
     what the ledger would be like if some of them were stopped; ``held``: what one of them holds; ``find``: the lease of
     the job on a draft; ``None``: it has no place there. Returns ``None``: it has no place even if all are stopped. No
     victims: it has a place already.
@@ -72,12 +72,9 @@ def least(
     needed = [job for job in victims[:many] if touches(found, held(job))]
     for job in needed[::-1]:
         fewer = [other for other in needed if other != job]
-        if fits(without(fewer), found):
-            needed = fewer
-        elif found.shares or len(found.claims):  # with other devices on the same nodes
-            lease = find(without(fewer))
-            if lease is not None and np.array_equal(lease.rows, found.rows):
-                found, needed = lease, fewer
+        lease = found if fits(without(fewer), found) else find(without(fewer))  # or it has another place
+        if lease is not None:
+            found, needed = lease, fewer
     return found, needed
 
 
