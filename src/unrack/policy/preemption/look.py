@@ -19,7 +19,7 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.lease import CORES, FIRST, Lease, by_node
 from unrack.policy.contract import Decision, Policy, Reject, Requeue, Resume, Start, Suspend
 from unrack.policy.preemption.reclaim import Reclaim
-from unrack.policy.preemption.victims import Victim, classes_of, in_turn, leases_by, least
+from unrack.policy.preemption.victims import Victim, classes_of, fits, in_turn, leases_by, least
 from unrack.reasons import Code, Reason
 from unrack.resources.site.ranks import Ranks
 from unrack.units import NEVER_US
@@ -49,14 +49,8 @@ def going_on(
     view: View, ranks: Ranks, started: Mapping[int, int], plan: Sequence[Decision], now: int
 ) -> list[Decision]:
     """Which suspended jobs go on beside what a plan does."""
-    draft, found = Draft(view, now), list[Decision]()
-    for decision in plan:
-        if isinstance(decision, Requeue):
-            draft.stop(decision.job)
-        elif isinstance(decision, Suspend):
-            draft.suspend(decision.job)
-        elif isinstance(decision, Start):
-            draft.start(decision.lease)
+    draft, found = carried_out(view, plan, now), list[Decision]()
+    assert draft is not None
     after = draft.view
     free = after.free[0].copy()
     for job in in_turn_to_go_on(after, ranks, started):
@@ -68,6 +62,19 @@ def going_on(
             found.append(Resume(job))
         free[nodes] -= np.minimum(cores, free[nodes])
     return found
+
+
+def carried_out(view: View, plan: Sequence[Decision], now: int) -> Draft | None:
+    """What would be after the stops and starts of a plan; ``None``: it cannot be carried out in its order."""
+    draft = Draft(view, now)
+    for decision in plan:
+        if isinstance(decision, Requeue):
+            draft.stop(decision.job)
+        elif isinstance(decision, Suspend):
+            draft.suspend(decision.job)
+        elif isinstance(decision, Start) and not fits(draft, decision.lease):
+            return None
+    return draft
 
 
 def _kept_for_nobody(view: View, job: int, nodes: Ints, now: int, until: int) -> bool:
@@ -205,27 +212,24 @@ class Look:
         return in_turn(self._victims(rights), self.ranks.victims, self.now)
 
     def _victims(self, rights: Bools) -> list[Victim]:
-        found = []
+        found, draining = [], self.view.columns.draining
         for i in np.flatnonzero(rights[self.classes]).tolist():
             job, mode = int(self.running[i]), self.ranks.mode[int(self.classes[i])]
             fresh = job in self.starts
             since = self.now if fresh else self.memory.started.get(job, self.now)
-            if job in self._ledger().columns.suspended:  # nothing more is lost
-                found.append(Victim(job, True, since, self.view.cores_asked(job), True, int(self.view.priority[job])))
+            stood = job in self._ledger().columns.suspended  # nothing more is lost
+            if not stood and job in self.gone:
                 continue
-            if job in self.gone or (not fresh and (self.now, job) in self.memory.gone):
-                continue
-            if not fresh and self.now - since < self.ranks.exempt_us:
-                self.memory.exempt_us = min(self.memory.exempt_us, since + self.ranks.exempt_us)
-                continue
-            if (
-                mode == SUSPEND
-                and not fresh
-                and not self.view.columns.draining.isdisjoint(self.view.lease(job).nodes.tolist())
-            ):
-                continue  # its cores would not come back
+            if not (stood or fresh):
+                if (self.now, job) in self.memory.gone:
+                    continue
+                if self.now - since < self.ranks.exempt_us:
+                    self.memory.exempt_us = min(self.memory.exempt_us, since + self.ranks.exempt_us)
+                    continue
+                if mode == SUSPEND and not draining.isdisjoint(self.view.lease(job).nodes.tolist()):
+                    continue  # its cores would not come back
             cores, priority = self.view.cores_asked(job), int(self.view.priority[job])
-            found.append(Victim(job, fresh, since, cores, mode in KEEPS, priority))
+            found.append(Victim(job, fresh or stood, since, cores, stood or mode in KEEPS, priority))
         return found
 
     def _stop(self, job: int, lease: Lease, victims: list[int]) -> None:

@@ -23,16 +23,16 @@ from unrack.cluster.spec import Cluster
 from unrack.errors import InputError, PolicyError
 from unrack.ledger.jobs import Promises
 from unrack.policy.around import AroundAnother, Rounds, anew, decided, innermost, queue_of, traits_of, without
-from unrack.policy.contract import Decision, Policy, Reject, Requeue, Resume, Start, Suspend
-from unrack.policy.preemption.look import SUSPEND, Look, PreemptionNotes, going_on, kept_for
-from unrack.policy.preemption.victims import classes_of, fits, with_components
+from unrack.policy.contract import Decision, Policy, Reject, Requeue, Resume, Start
+from unrack.policy.preemption.look import SUSPEND, Look, PreemptionNotes, carried_out, going_on, kept_for
+from unrack.policy.preemption.victims import classes_of, with_components
 from unrack.policy.provisioning.dynamic import Dynamic
 from unrack.policy.sizing.sizing import Sizing
 from unrack.reasons import Reason
 from unrack.resources.site.installed import Site
 from unrack.resources.site.ranks import Ranks
 from unrack.units import NEVER_US
-from unrack.view import Draft, View
+from unrack.view import View
 from unrack.workload.job import JobTable
 
 
@@ -168,7 +168,7 @@ class Preempting(AroundAnother):
                 plan.append(decision)
         for victims, start in look.stops:
             plan += [*victims, start]
-        if look.dropped and not _possible(view, plan, now):
+        if look.dropped and carried_out(view, plan, now) is None:
             return decisions
         memory.version = -1
         memory.stopped = tuple(one.job for victims, _ in look.stops for one in victims if isinstance(one, Requeue))
@@ -181,19 +181,6 @@ def _started(view: View) -> dict[int, int]:
     jobs, ends = view.running_jobs, view.running_end_us
     started = np.clip(ends - view.estimate_us[jobs], view.submit_us[jobs], max(view.now, 0))
     return dict(zip(jobs.tolist(), started.tolist(), strict=True))
-
-
-def _possible(view: View, plan: list[Decision], now: int) -> bool:
-    """Whether a plan can be carried out in its order."""
-    draft = Draft(view, now)
-    for decision in plan:
-        if isinstance(decision, Requeue):
-            draft.stop(decision.job)
-        elif isinstance(decision, Suspend):
-            draft.suspend(decision.job)
-        elif isinstance(decision, Start) and not fits(draft, decision.lease):
-            return False
-    return True
 
 
 def suspends(policy: Policy[Any], cluster: Cluster) -> bool:
