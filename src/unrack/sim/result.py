@@ -112,6 +112,8 @@ class Result:
         The policy as it was asked for, or its name.
     sizes
         Job → its sizes, under a policy that chooses among them or changes them.
+    expects
+        The column of the jobs table that says how long the policy expected jobs to run; ``""``: it is not known.
     """
 
     log: RunLog
@@ -126,6 +128,7 @@ class Result:
     counts: Ints | None = None
     policy: str = ""
     sizes: Mapping[int, Sizes] = field(default_factory=dict)
+    expects: str = "request_s"
 
     def __repr__(self) -> str:
         return line("Result", self.policy, result_facts(self))
@@ -335,7 +338,7 @@ def audit(result: Result) -> None:
     RunError
         The tables cannot be true: what is wrong, where, and when first.
     """
-    found = violations(Tables(result.log.cluster, result.tables, result.pace, result.provisions))
+    found = violations(Tables(result.log.cluster, result.tables, result.pace, result.provisions, result.expects))
     if found:
         first = min(found, key=lambda violation: (violation.at_us < 0, violation.at_us))
         more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""

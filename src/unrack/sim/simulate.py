@@ -12,7 +12,7 @@ from unrack.errors import InputError, check_kinds
 from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import Sizes
 from unrack.policy.around import seeded, told_rounds
-from unrack.policy.contract import Policy
+from unrack.policy.contract import Estimates, Policy
 from unrack.policy.file import complete
 from unrack.policy.limits import Extending, check_stopping, shortening
 from unrack.policy.preemption.preempting import Preempting, as_site_says, check_suspending, suspends
@@ -120,6 +120,7 @@ def simulate(
         None if kernel.memory_speeds is None else kernel.memory_speeds.note, bool(world.faults), core_tiles, notes,
         bool(core.traits.monitor_us), None if telling is None else telling[0].rounds(telling[1]),
         policy if isinstance(policy, str) else chosen.name, core.state.sizes,
+        "work_s" if core.traits.estimates == Estimates.EXACT else "request_s",
     )  # fmt: skip
     del core, kernel, telling  # the tables are made and looked at without the ledger
     if audit:

@@ -12,9 +12,12 @@ from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.claims import Claimed
 from unrack.ledger.lease import Share, attached
 from unrack.metric.audit.capacity import device_violation, node_violation
-from unrack.metric.audit.tables import Spans, Tables, Violation, micro, span_violation, usage_violation, whole
+from unrack.metric.audit.tables import Spans, Tables, Violation, first_of, micro, span_violation, usage_violation, whole
 from unrack.resources.site.installed import Site
 from unrack.steps import each_of, levels
+from unrack.units import NEVER_US
+from unrack.workload.job import job_table
+from unrack.workload.site.graph import After, graph_of
 
 Sum = tuple[str, Ints, Ints]
 """What is held, how much of it in each loan or share, and how much each placement must have on each of its nodes."""
@@ -64,13 +67,6 @@ def _devices(t: Tables, tasks: Ints) -> list[Sum]:
                 amount = whole(shares["amounts"].list.get(q, null_on_oob=True).fill_null(0))
                 sums.append((what, np.where(kind == name, amount, 0), tasks * whole(t["jobs"][what])[t.held.job]))
     return sums if any((asked > 0).any() for *_, asked in sums) else []
-
-
-def first_of(t: Tables, own: Spans, wrong: Bools, what: str) -> Violation:
-    """What is wrong with the first of some rows."""
-    rows = np.flatnonzero(wrong)
-    i = int(rows[np.argmin(own.start[rows])])
-    return Violation(f"{t.name(own.job[i])}, attempt {own.attempt[i]}, {what}", int(own.start[i]))
 
 
 def _beside(t: Tables, own: Spans, node: Ints, sums: Sequence[Sum], words: tuple[str, str]) -> Violation | None:
@@ -144,14 +140,9 @@ def _more_than_installed(t: Tables, own: Spans, at: Ints, amount: Ints) -> Viola
 
 def _not_as_asked(t: Tables, own: Spans, at: Ints, amount: Ints) -> Violation | None:
     """Every span claims what its job asks on the nodes of its placements, for just as long."""
-    places, p, held = t.cluster.places, t["placements"], t.held
-    count = t["jobs"].height
-    columns = {key: whole(t["jobs"][".".join(key)]) for key in places.quantities if ".".join(key) in t["jobs"].columns}
-    asked = places.asked(columns, count)
-    stray = np.flatnonzero((own.job >= 0) & ~np.isin(own.key, held.key))
-    if len(stray):
-        i = int(stray[0])
-        return Violation(f"{t.name(own.job[i])} claims something for a span that it does not have", int(own.start[i]))
+    places, p, held, asked = t.cluster.places, t["placements"], t.held, t.asked
+    if (stray := (own.job >= 0) & ~np.isin(own.key, held.key)).any():
+        return first_of(t, own, stray, "claims something for a span that it does not have")
     asks = np.asarray(asked.any(axis=0))
     rows = np.flatnonzero((held.job >= 0) & (asks[held.job] | np.isin(held.key, own.key)))
     rows = rows[np.argsort(held.key[rows], kind="stable")]
@@ -197,7 +188,7 @@ def _shares(t: Tables) -> dict[int, list[Share]]:
 
 
 def limit_violation(t: Tables) -> Violation | None:
-    """The first job that runs longer than it may, or in more time than it asks on nodes kept for others meanwhile."""
+    """The first job that runs longer than it may."""
     jobs, places = t["jobs"], t.cluster.places
     if "extensions" not in jobs.columns or len(t.cluster.devices):  # attaching them takes time as well
         return None
@@ -214,23 +205,6 @@ def limit_violation(t: Tables) -> Violation | None:
     if (late := np.flatnonzero(bounded & (ran > most + 1))).size:
         job = int(late[0])
         return Violation(f"{t.name(job)} runs for {ran[job] / 1e6:g} s, and its limit is {most[job] / 1e6:g} s")
-    p, held = t["placements"], t.held
-    longer = limit > request if places.windows else np.zeros(jobs.height, np.bool_)
-    if "suspensions" in jobs.columns:
-        longer &= (jobs["suspensions"] == 0).to_numpy()  # others were to end earlier
-    rows = np.flatnonzero((held.job >= 0) & longer[held.job])
-    which, node = each_of(*(whole(p[name])[rows] for name in ("first_node", "nodes")))
-    row = rows[which]
-    first = held.start[row] + request[held.job[row]] + grace
-    columns = {key: whole(jobs[".".join(key)]) for key in places.quantities if ".".join(key) in jobs.columns}
-    sets = places.sets(places.asked(columns, jobs.height))
-    owner = np.zeros(jobs.height, np.int64) if sets is None else np.abs(sets.owner[sets.of])
-    for window in places.windows if len(row) else ():
-        into = (first <= window.start_us) & (window.start_us < held.end[row]) & window.nodes[node]
-        if (wrong := np.flatnonzero(into & (owner[held.job[row]] != window.owner))).size:
-            return Violation(
-                f"{t.name(held.job[row[wrong[0]]])} is given time on a node kept for others", window.start_us
-            )
     return None
 
 
@@ -247,18 +221,16 @@ def suspension_violation(t: Tables) -> Violation | None:
         job = int(wrong[0])
         words = f"{t.name(job)} is suspended for {said[job] / 1e6:g} s, and holds no cores for {stood[job] / 1e6:g} s"
         return Violation(words)
-    same = (np.diff(s.job) == 0) & (np.diff(s.attempt) == 0)
+    same = (np.diff(s.job, prepend=-1) == 0) & (np.diff(s.attempt, prepend=-1) == 0)
     key = (s.job << 40) + (s.attempt.astype(np.int64) << 20) + s.span
     mb = s.mb + _of_span(key, t.lent, whole(t["loans"]["mb"]))
-    amounts = whole(t["claims"]["amount"]) if "claims" in t else np.zeros(0, np.int64)
     for what, held in (
         ("memory", mb), ("nodes", s.nodes), ("tasks", s.tasks),
         ("devices", _of_span(key, t.shared, np.ones(t["shares"].height, np.int64))),
-        ("of licences, limits and the like", _of_span(key, t.claimed, amounts)),
+        ("of licences, limits and the like", _of_span(key, t.claimed, whole(t["claims"]["amount"]))),
     ):  # fmt: skip
-        if (wrong := np.flatnonzero(same & (np.diff(held) != 0))).size:
-            i = int(wrong[0]) + 1
-            return Violation(f"{t.name(s.job[i])} holds other {what} once it is suspended or goes on", int(s.start[i]))
+        if (wrong := same & (np.diff(held, prepend=0) != 0)).any():
+            return first_of(t, s, wrong, f"holds other {what} once it is suspended or goes on")
     return None
 
 
@@ -270,29 +242,70 @@ def _of_span(key: Ints, own: Spans, amount: Ints) -> Ints:
     return found
 
 
-def window_violation(t: Tables) -> Violation | None:
-    """The first job that starts where and when nodes are kept for others, or when none of its windows is open.
+def order_violation(t: Tables) -> Violation | None:
+    """The first job that starts before its time to begin, or before what it waits for has come."""
+    jobs, s, none = t["jobs"], t.sums, np.zeros(t["jobs"].height, np.int64)
+    said = jobs.drop("state")  # it is not that of the trace
+    graph = graph_of(job_table(submit_us=t.submit, work_us=none, tasks=none, ids=jobs["job"], user=jobs["user"],
+                               extra=said)) if t.expects and not t.repeated.any() else None  # fmt: skip
+    if graph is None:
+        return None
+    began, ended = none + NEVER_US, none - 1
+    np.minimum.at(began, s.job, s.start)
+    np.maximum.at(ended, s.job, s.end)
+    began[t.ran_before] = NEVER_US
+    well = (jobs["state"] == "finished").to_numpy() & graph.ends_well
 
-    Or that borrows memory of such a node then.
-    """
-    places, p, held, lent, lender = t.cluster.places, t["placements"], t.held, t.lent, whole(t["loans"]["lender"])
-    begins = np.flatnonzero((held.job >= 0) & (held.span == 1)) if places.windows else np.zeros(0, np.int64)
+    def met(job: int, other: int, kind: After, delay_us: int) -> bool:
+        if kind in (After.OK, After.NOT_OK) and well[other] != (kind == After.OK):
+            return False
+        since = began if kind in (After.START, After.TURN) else ended
+        return bool(ended[other] < 0 or since[other] + delay_us <= began[job])
+
+    wrong = began < graph.begin_us
+    for job, waits in graph.waits.items():
+        wrong[job] |= not all(any(met(job, *way) for way in ways) for ways in waits)
+    for job in np.flatnonzero(wrong & (began < NEVER_US))[:1].tolist():
+        return Violation(f"{t.name(job)} starts before what it waits for has come", int(began[job]))
+    return None
+
+
+def _until(t: Tables, own: Spans) -> Ints:
+    """int64[rows]: until when each was at least given what it has when it started, as far as that is known."""
+    jobs, first = t["jobs"], own.attempt == 1
+    lasts, limit, more = (pl.col(name) if name in jobs.columns else pl.lit(0.0)
+                          for name in (t.expects or "request_s", "limit_s", "extended_s"))  # fmt: skip
+    if "limit_s" in jobs.columns:  # of the last start; above what is asked it may be a grace
+        first &= (jobs["restarts"] == 0).to_numpy()[own.job]
+        lasts = pl.when(limit <= lasts + more).then(limit).otherwise(lasts)
+    known = ~t.ran_before & (t.expects != "")
+    if "least_tasks" in jobs.columns:
+        known &= (jobs["least_tasks"] == jobs["most_tasks"]).to_numpy()
+    time = np.where(known, micro(jobs.select(lasts).to_series()), 0)[own.job]
+    return own.start + np.where(first & (own.job >= 0) & (own.span == 1), np.maximum(time, 1), 1)
+
+
+def window_violation(t: Tables) -> Violation | None:
+    """The first job that starts, or borrows, where nodes are kept for others while it runs, or when it may not run."""
+    windows, held, lent, lender = t.cluster.places.windows, t.held, t.lent, whole(t["loans"]["lender"])
+    begins = np.flatnonzero((held.job >= 0) & (held.span == 1)) if windows else np.zeros(0, np.int64)
     if not len(begins):
         return None
-    columns = {key: whole(t["jobs"][".".join(key)]) for key in places.quantities if ".".join(key) in t["jobs"].columns}
-    sets = places.sets(places.asked(columns, t["jobs"].height))
+    which, node = each_of(*(whole(t["placements"][name])[begins] for name in ("first_node", "nodes")))
+    row, sets = begins[which], t.cluster.places.sets(t.asked)
     owner = np.zeros(t["jobs"].height, np.int64) if sets is None else sets.owner[sets.of]
-    which, node = each_of(*(whole(p[name])[begins] for name in ("first_node", "nodes")))
-    row = begins[which]
-    start, owners = held.start[row], owner[held.job[row]]
+    start, until, owners = held.start[row], _until(t, held)[row], owner[held.job[row]]
     outside = owners != 0
-    for window in places.windows:
+    for window in windows:
         mine = np.abs(owners) == window.owner
-        outside &= ~mine | ((start < window.start_us) & (owners > 0)) | (start >= window.end_us)
-        inside = (start >= window.start_us) & (start < window.end_us) & window.nodes[node] & ~mine
+        late = np.where(owners > 0, (start < window.start_us) | (until > window.end_us), start >= window.end_us)
+        outside &= ~mine | late
+        inside = (start < window.end_us) & (until > window.start_us) & window.nodes[node] & ~mine
         if inside.any():
-            return first_of(t, held, np.isin(np.arange(len(held.job)), row[inside]), "starts on a node kept for others")
-        there = (lent.start >= window.start_us) & (lent.start < window.end_us) & window.nodes[lender]
+            what = "starts" if (start[inside] >= window.start_us).all() else "is given time"
+            wrong = np.isin(np.arange(len(held.job)), row[inside])
+            return first_of(t, held, wrong, f"{what} on a node kept for others")
+        there = (lent.start < window.end_us) & (_until(t, lent) > window.start_us) & window.nodes[lender]
         there &= (lent.job >= 0) & (lent.span == 1) & (np.abs(owner[lent.job]) != window.owner)
         if there.any():
             return first_of(t, lent, there, "borrows of a node kept for others")
@@ -306,15 +319,9 @@ def kept_violation(t: Tables) -> Violation | None:
     places, own, claims = t.cluster.places, t.claimed, t["claims"]
     if not places.kept or not len(own.job):
         return None
-    amount, asked, began = whole(claims["amount"]), t["jobs"]["request_s"], (own.span == 1) & (own.attempt == 1)
-    if "limit_s" in t["jobs"].columns:  # of the last start
-        asked = pl.select(pl.min_horizontal(t["jobs"]["limit_s"], asked)).to_series()
-        began &= ~np.isin(own.job, own.job[own.attempt > 1])
-    request = micro(asked)
+    amount, until = whole(claims["amount"]), _until(t, own)
     keys = zip(claims["resource"].to_list(), claims["place"].to_list(), strict=True)
     of = np.array([places.number(*key) for key in keys], np.int64)
-    # when a job that began without having run before is to have ended, as it asks
-    until = np.where(began, own.start + request[own.job], 0)
     for place, windows in places.kept.items():
         mine = np.flatnonzero((of == place) & (own.job >= 0))
         begins = own.start[mine[own.span[mine] == 1]]
@@ -372,7 +379,7 @@ def round_violation(t: Tables) -> Violation | None:
 
 RULES: tuple[Callable[[Tables], Violation | None], ...] = (
     span_violation, node_violation, device_violation, claim_violation, window_violation, kept_violation,
-    asked_violation, suspension_violation, limit_violation, usage_violation, round_violation,
+    order_violation, asked_violation, suspension_violation, limit_violation, usage_violation, round_violation,
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from unrack.jit import compiled, inlined
 from unrack.kernels.arrays import Bools, Ints
-from unrack.metric.audit.tables import Tables, Violation, whole
+from unrack.metric.audit.tables import Tables, Violation, first_of, whole
 from unrack.steps import changed, each_of, levels, spells
 
 NOTHING, CORES, MEMORY, OFFLINE = range(4)
@@ -43,19 +43,15 @@ def node_violation(t: Tables) -> Violation | None:
     """The first moment at which a node holds more cores or memory than it has, or something while it is down."""
     p, loans, nodes = t["placements"], t["loans"], len(t.cluster)
     first, count, cores = (p[name].to_numpy() for name in ("first_node", "nodes", "cores_per_node"))
-    wrong = np.flatnonzero((first < 0) | (count < 1) | (first > nodes - count))
-    if len(wrong):
-        return Violation(f"{t.name(t.held.job[wrong[0]])} is on nodes that do not exist", int(t.held.start[wrong[0]]))
     mb = whole(p["memory_mb_per_node"])
     lender, lent = whole(loans["lender"]), whole(loans["mb"])
-    wrong = np.flatnonzero((lender < 0) | (lender >= nodes))
-    if len(wrong):
-        return Violation(
-            f"{t.name(t.lent.job[wrong[0]])} borrows of a node that does not exist", int(t.lent.start[wrong[0]])
-        )
-    wrong = np.flatnonzero((cores < 0) | (mb < 0))
-    if len(wrong):
-        return Violation(f"{t.name(t.held.job[wrong[0]])} holds less than nothing", int(t.held.start[wrong[0]]))
+    for own, wrong, what in (
+        (t.held, (first < 0) | (count < 1) | (first > nodes - count), "is on nodes that do not exist"),
+        (t.lent, (lender < 0) | (lender >= nodes), "borrows of a node that does not exist"),
+        (t.held, (cores < 0) | (mb < 0), "holds less than nothing"),
+    ):
+        if wrong.any():
+            return first_of(t, own, wrong, what)
     job, start, end = t.held.job, t.held.start, t.held.end
     if len(lender):  # a loan holds memory of one node, and no cores
         job, start, end = (

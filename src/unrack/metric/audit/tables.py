@@ -94,6 +94,7 @@ class Tables:
     # the models in force: quantities that one governs may be asked for beyond what is installed
     pace: Pace | None = None
     provisions: bool = False  # whether jobs may begin with less memory than they ask, as it follows what they use
+    expects: str = "request_s"  # of jobs, for how long the policy expected each to run; none: that is not known
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         if name in _HELD and name not in self.tables:
@@ -204,9 +205,30 @@ class Tables:
         rows = pl.DataFrame({"job": ids}).join(one, on="job", how="left", maintain_order="left")["row"]
         return whole(rows.fill_null(-1))
 
+    @cached_property
+    def ran_before(self) -> Bools:
+        """bool[jobs]: of which the wait is not known, as they ran already when the run began."""
+        if not {"on", "ran_s"} <= set(self["jobs"].columns):
+            return np.zeros(self["jobs"].height, np.bool_)
+        return (self["jobs"]["ran_s"].is_not_null() & self["jobs"]["wait_s"].is_null()).to_numpy()
+
+    @cached_property
+    def asked(self) -> Ints:
+        """int64[quantities, jobs]: what jobs ask for of the resources of the cluster."""
+        jobs, names = self["jobs"], {key: ".".join(key) for key in self.cluster.places.quantities}
+        columns = {key: whole(jobs[name]) for key, name in names.items() if name in jobs.columns}
+        return self.cluster.places.asked(columns, jobs.height)
+
     def name(self, row: int) -> str:
         """A job by its id."""
         return f"job {self['jobs']['job'][int(row)]}" if row >= 0 else "a job"
+
+
+def first_of(t: Tables, own: Spans | Sums, wrong: Bools, what: str) -> Violation:
+    """What is wrong with the first of some rows."""
+    rows = np.flatnonzero(wrong)
+    i = int(rows[np.argmin(own.start[rows])])
+    return Violation(f"{t.name(own.job[i])}, attempt {own.attempt[i]}, {what}", int(own.start[i]))
 
 
 def span_violation(t: Tables) -> Violation | None:
@@ -238,10 +260,8 @@ def span_violation(t: Tables) -> Violation | None:
         ("holds another number of tasks than it has", _other_size(t, s)),
     ]
     for what, wrong in rules:
-        found = np.flatnonzero(wrong)
-        if len(found):
-            i = int(found[np.argmin(s.start[found])])
-            return Violation(f"{t.name(s.job[i])}, attempt {s.attempt[i]}, {what}", int(s.start[i]))
+        if wrong.any():
+            return first_of(t, s, wrong, what)
     return _jobs(t, s, done)
 
 
@@ -255,13 +275,6 @@ def _jumps(number: Ints, follows: Bools) -> Bools:
     """bool[spans]: a number that is not one more than the last where it follows, or changes where it does not."""
     step: Ints = np.diff(number, prepend=0)
     return np.asarray(np.where(follows, step != 1, step != 0))
-
-
-def _ran_before(t: Tables) -> Bools:
-    """bool[jobs]: of which the wait is not known, as they ran already when the run began."""
-    if not {"on", "ran_s"} <= set(t["jobs"].columns):
-        return np.zeros(t["jobs"].height, np.bool_)
-    return (t["jobs"]["ran_s"].is_not_null() & t["jobs"]["wait_s"].is_null()).to_numpy()
 
 
 def _jobs(t: Tables, s: Sums, done: Ints) -> Violation | None:
@@ -292,8 +305,8 @@ def _jobs(t: Tables, s: Sums, done: Ints) -> Violation | None:
         ("held another number of cores", whole(jobs["cores"]) != cores),
         ("held other core-seconds", ~np.isclose(jobs["core_s"].to_numpy() * 1e6, core_us, rtol=1e-9, atol=1.0)),
         ("waited for another time than from when it could be started to its start",
-         finished & ~_ran_before(t) & (np.abs(jobs["wait_s"].fill_null(0).to_numpy() * 1e6 - (start - since)) > 1)),
-        ("started before it could be", finished & ~_ran_before(t) & (start < since)),
+         finished & ~t.ran_before & (np.abs(jobs["wait_s"].fill_null(0).to_numpy() * 1e6 - (start - since)) > 1)),
+        ("started before it could be", finished & ~t.ran_before & (start < since)),
     ]  # fmt: skip
     for what, wrong in rules:
         found = np.flatnonzero(wrong & ~t.repeated)
@@ -318,7 +331,9 @@ def usage_violation(t: Tables) -> Violation | None:
                 what = "the table of usage has no row for a time at which something changed"
                 return Violation(what, int(moments[~known].min()))
     loaned = whole(t["loans"]["mb"])
-    held_cores, held_mb = (own.cores, own.mb) if isinstance(own, Sums) else _of_rows(t)
+    p = t["placements"]
+    rows = (whole(p["nodes"]) * whole(p[name]) for name in ("cores_per_node", "memory_mb_per_node"))
+    held_cores, held_mb = (own.cores, own.mb) if isinstance(own, Sums) else rows
     cores, lent_mb = _level(times, held_at, held_cores), _level(times, lent_at, loaned)
     local_mb = _level(times, held_at, held_mb)
     wanted = {
@@ -344,12 +359,6 @@ def usage_violation(t: Tables) -> Violation | None:
             f"{cores[over[0]]} cores are held, and {wanted['cores_online'][over[0]]} online", int(times[over[0]])
         )
     return _tiers(t)
-
-
-def _of_rows(t: Tables) -> tuple[Ints, Ints]:
-    """int64[rows], twice: cores and MB that each placement holds on all its nodes."""
-    count = whole(t["placements"]["nodes"])
-    return count * whole(t["placements"]["cores_per_node"]), count * whole(t["placements"]["memory_mb_per_node"])
 
 
 def _tiers(t: Tables) -> Violation | None:

@@ -105,16 +105,10 @@ def graph_of(jobs: JobTable) -> JobGraph | None:
     if not waits and not (begin_us > jobs.submit_us).any():
         return None
     columns = {name: said[own] for name, own in (("dependency", "dependency"), ("preceding", "follows")) if own in said}
-    if circle := first_circle(jobs.ids, {name: _bare(column) for name, column in columns.items()}):
+    if circle := first_circle(jobs.ids, columns):
         got = f"jobs that wait for each other: {' → '.join(circle[:8])}"
         raise InputError(f"job {circle[0]}, dependency", got, "jobs that do not wait for themselves")
     return JobGraph(begin_us, waits, _ends_well(jobs), follow)
-
-
-def _bare(column: pl.Series) -> pl.Series:
-    """Texts, and null where nothing is said."""
-    text = column.cast(pl.String)
-    return text.set((text.str.strip_chars() == "").fill_null(False), None)
 
 
 def _read(

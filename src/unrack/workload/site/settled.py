@@ -174,7 +174,7 @@ def _not_before(jobs: JobTable, begin_us: Ints) -> pl.DataFrame:
     if "begin_s" in jobs.extra.columns:
         said = numbers_said(jobs, "begin_s")
         begin_s = pl.DataFrame([said.alias("a"), begin_s.alias("b")]).max_horizontal().alias("begin_s")
-    return jobs.extra.with_columns(begin_s) if jobs.extra.width else pl.DataFrame([begin_s])
+    return jobs.extra.with_columns(begin_s)
 
 
 def _in_order(jobs: JobTable, binding: Binding) -> pl.DataFrame:

@@ -129,7 +129,7 @@ def live_result(past: Past, workload: Workload) -> Result:
     log = RunLog.of(recorder, cluster, jobs, state, {}, [], end_us)
     traits: Traits = spec_of(past).make().traits
     lends = traits.lends or len(log.loans) > 0
-    result = Result(log, lends=lends, notes=notes_of(past), policy=spec_of(past).label)
+    result = Result(log, lends=lends, notes=notes_of(past), policy=spec_of(past).label, expects="")
     try:
         audit(result)
     except RunError as error:
