@@ -32,6 +32,12 @@ def test_it_is_one_of_several_ways(tmp_path: Path) -> None:
     assert starts(rows, tmp_path) == [0, 0, 0, 100]
 
 
+def test_of_several_ways_the_first_that_comes_is_enough_where_another_is_known_to_come_later(tmp_path: Path) -> None:
+    """It waited for the minute after the start, as that was known from the start on, though the job ends before."""
+    rows = ["1,0,20,1,u,n,", "2,0,90,1,u,n,", "3,5,5,1,u,m,after:1+1?afterany:1", "4,5,5,1,u,m,after:2+1?afterany:2"]
+    assert starts(rows, tmp_path) == [0, 0, 20, 60]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_random_names_against_a_plain_twin(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)

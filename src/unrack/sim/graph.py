@@ -116,7 +116,7 @@ class Graph:
         self.fate[job] = fate
         self.since_us[0 if fate == Fate.STARTED else 1, job] = now
         for follower in self.followers.get(job, ()):
-            if follower in self.waiting and follower not in self.due:
+            if follower in self.waiting and self.due.get(follower, NEVER_US) > now:
                 self._look(follower, now)
                 if follower not in self.waiting:
                     self._give_up(follower, now)
@@ -134,7 +134,7 @@ class Graph:
                 at = -1
             elif at >= 0:
                 at = max(at, min(met))
-        if at < 0:
+        if at < 0 or self.due.get(job) == at:
             return
         self.due[job] = at
         self.kernel.push(at, RELEASE, job, 0)
