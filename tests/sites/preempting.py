@@ -132,11 +132,24 @@ class Preempting(Loop):
 
     def place(self, victims: list[int], jobs: list[int], number: int, now: int) -> dict[int, int] | None:
         """The nodes of a job once some are stopped, and nobody waits but these jobs."""
+        twin = self.without(victims)
+        fcfs(twin, jobs, now)
+        return twin.running[number][2] if number in twin.running else None
+
+    def without(self, victims: list[int]) -> Any:
+        """What would be without some."""
         twin = self.copy()
         for victim in victims:
             Loop.end(twin, victim)
-        fcfs(twin, jobs, now)
-        return twin.running[number][2] if number in twin.running else None
+        return twin
+
+    def waits(self, number: int, before: list[int], able: list[int], now: int) -> bool:
+        """Whether a job has a place, as has one before it for which it is not yet its turn."""
+        rights = self.rights(self.site.jobs[number])
+        behind = [n for n in able[able.index(number) :] if self.rights(self.site.jobs[n]) == rights]
+        twin = self.without([])
+        fcfs(twin, sorted([*before, *(n for n in behind if n not in self.running)]), now)
+        return not twin.running.keys().isdisjoint(before) and self.place([], [number], number, now) is not None
 
     def preempt(self, waiting: list[int], now: int, fresh: set[int]) -> bool:
         """Stop some for others; whether somebody was."""
@@ -147,7 +160,8 @@ class Preempting(Loop):
             if n not in self.running and any(site.may(jobs[n], J(0, 0, 0, 0, 0, "", name)) for name in site.partitions)
         ]
         some = False
-        for number in sorted(able, key=lambda n: -self.height(jobs[n])):
+        able = sorted(able, key=lambda n: -self.height(jobs[n]))
+        for number in able:
             own = [
                 v
                 for v in self.running
@@ -158,7 +172,7 @@ class Preempting(Loop):
             own.sort(key=lambda v: (v not in fresh, -self.since[v], -v))
             before = [n for n in ahead if self.rights(jobs[number]) <= self.rights(jobs[n])]
             line = sorted([*before, number])
-            if not own or self.place(own, line, number, now) is None:
+            if not own or self.place(own, line, number, now) is None or self.waits(number, before, able, now):
                 ahead.append(number)
                 continue
             count = next(k for k in range(len(own) + 1) if self.place(own[:k], line, number, now) is not None)

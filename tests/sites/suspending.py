@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from preempting import DRIVES, Preempting, PreemptingSite, preempting_site
-from twins import J, Loop, fcfs
+from twins import J, Loop
 
 from unrack.cluster.spec import Cluster
 from unrack.workload.formats.rules import Intake
@@ -162,12 +162,6 @@ class Suspending(Preempting):
             self.free[node] += cores
         self.asleep[victim] = nodes, end - self.now
 
-    def place(self, victims: list[int], jobs: list[int], number: int, now: int) -> dict[int, int] | None:
-        """The nodes of a job once some are stopped, and nobody waits but these jobs."""
-        twin = self.without(victims)
-        fcfs(twin, jobs, now)
-        return twin.running[number][2] if number in twin.running else None
-
     def fits(self, victims: list[int], number: int, nodes: dict[int, int]) -> bool:
         """Whether these nodes are free once some are stopped."""
         twin, mb = self.without(victims), self.mb(number, nodes)
@@ -202,14 +196,17 @@ class Suspending(Preempting):
         """Who gets a place instead of others."""
         site, jobs, ahead, mine, some = self.site, self.site.jobs, list[int](), set[int](), False
         able = [n for n in waiting if n not in self.running and self.rights(jobs[n])]
-        for number in sorted(able, key=lambda n: -self.height(jobs[n])):
+        able = sorted(able, key=lambda n: -self.height(jobs[n]))
+        for number in able:
             own = [v for v in self.running if site.may(jobs[number], jobs[v]) and v not in mine]
             own = [v for v in own if v in self.fresh or now - self.since[v] >= site.exempt]
             own += [v for v in self.asleep if site.may(jobs[number], jobs[v])]
             own.sort(key=lambda v: (v not in self.fresh and v not in self.asleep, -self.since[v], -v))
-            line = sorted([*(n for n in ahead if self.rights(jobs[number]) <= self.rights(jobs[n])), number])
+            before = [n for n in ahead if self.rights(jobs[number]) <= self.rights(jobs[n])]
+            line = sorted([*before, number])
             needed: list[int] = []
-            if own and self.place(own, line, number, now) is not None:
+            waits = self.waits(number, before, able, now)
+            if own and self.place(own, line, number, now) is not None and not waits:
                 count = next(k for k in range(len(own) + 1) if self.place(own[:k], line, number, now) is not None)
                 nodes, needed = self.place(own[:count], line, number, now), own[:count]
                 assert nodes is not None

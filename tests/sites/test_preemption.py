@@ -133,6 +133,20 @@ def test_no_job_is_stopped_beside_which_the_other_has_a_place(policy: str) -> No
                 assert tasks[jobs[there]].sum() + tasks[jobs[attempt]] > most, (seed, int(end))
 
 
+def test_no_job_is_stopped_for_one_that_has_a_place_and_would_pass_another_of_its_rank() -> None:
+    """On the draft the job before it took the free core, for which it waits in truth: the job beside was stopped."""
+    site = {"qos": [{"name": "high", "preempts": ["low"]}, {"name": "low"}], "preempt": {"by": "qos"}}
+    cluster = Cluster.from_dict({"nodes": [{"count": 3, "cores": 1}], "site": site})
+    jobs = job_table(
+        submit_us=np.array([0, 0, 0, 10, 20, 30]) * 10**6, work_us=np.array([90, 5, 90, 9, 9, 9]) * 10**6,
+        tasks=np.array([1, 1, 1, 2, 1, 1]),
+        extra=pl.DataFrame({"qos": ["high", "high", "low", "low", "high", "high"]}),
+    )  # fmt: skip
+    found = unrack.simulate(cluster, Workload("by hand", jobs, Intake("", "", 0, 0)), "fcfs").jobs
+    assert found["restarts"].sum() == 0
+    assert found["start_s"].to_list() == [0, 0, 0, 99, 90, 90]  # at 90 s the job of two cores is not even begun
+
+
 def by_hand(**changes: Any) -> tuple[Cluster, Workload]:
     """One node of two cores: two jobs of standby from 0 s and 10 s on, and one that may preempt them at 30 s."""
     preempt = {"by": "qos", **{key: value for key, value in changes.items() if key != "third"}}
