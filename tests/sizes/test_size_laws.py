@@ -175,6 +175,12 @@ def test_what_is_asked_of_other_things_scales_with_the_tasks() -> None:
         ({"sizes": ["2:10"], "change_s": [-1.0]}, "seconds"),
         ({"sizes": ["2:10;4:5"], "flexibility": ["evolving"], "evolves": ["0.5:3"]}, "parts of its work"),
         ({"sizes": ["2:10;4:5"], "flexibility": ["moldable"], "evolves": ["0.5:4"]}, "evolving"),
+        ({"sizes": ["2:10;99999999999999999999:5"]}, "sizes"),
+        ({"sizes": ["2:10;²:5"]}, "sizes"),
+        ({"max_tasks": [10.0**20], "speedup": ["linear"]}, "max_tasks"),
+        ({"sizes": ["2:10"], "evolves": ["0.5:²"]}, "parts of its work"),
+        ({"evolves": ["0.5:4"]}, "parts of its work"),
+        ({"speedup": ["linear"], "evolves": ["0.5:4"]}, "parts of its work"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_place(columns: dict[str, Any], words: str) -> None:

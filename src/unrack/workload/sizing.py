@@ -23,6 +23,7 @@ Downey: A model for speedup of parallel programs. UC Berkeley CSD-97-933, 1997.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import isfinite
@@ -40,11 +41,12 @@ from unrack.units import SECOND_US
 from unrack.workload.job import JobTable, Workload
 from unrack.workload.resample import recorded
 
-COLUMNS = ("sizes", "min_tasks", "max_tasks", "speedup", "flexibility", "change_s", "evolves")
+COLUMNS = ("sizes", "min_tasks", "max_tasks", "evolves", "speedup", "flexibility", "change_s")
 KINDS = ("rigid", "moldable", "malleable", "evolving")
 MOST_SIZES = 16
 """Of a range with more sizes so many are offered, at equal ratios, and the job's own."""
 _TABLE = "sizes with their times in s, such as 4:3600;8:2000, the job's own among them"
+_COUNT = re.compile("0*[1-9][0-9]{0,8}", re.ASCII)
 _MODEL = "linear, amdahl F (0 to 1) or downey A SIGMA (A 1 or more, SIGMA 0 or more)"
 Speedup = Callable[[int], float]
 
@@ -87,10 +89,10 @@ def sizes_of(jobs: JobTable) -> Mapping[int, Sizes]:
     An InputError if what a job says of its sizes cannot be read or cannot be.
     """
     there = [name for name in COLUMNS if name in jobs.extra.columns]
-    if not {"sizes", "min_tasks", "max_tasks"} & set(there):
+    if not set(COLUMNS[:4]) & set(there):
         return {}
     columns = {name: jobs.extra[name].cast(pl.String).fill_null("").str.strip_chars().to_list() for name in there}
-    said = np.logical_or.reduce([np.array(columns.get(name, [""] * len(jobs))) != "" for name in COLUMNS[:3]])
+    said = np.logical_or.reduce([np.array(columns.get(name, [""] * len(jobs))) != "" for name in COLUMNS[:4]])
     found = {}
     for job in np.flatnonzero(said).tolist():
         row = {name: columns[name][job] if name in columns else "" for name in COLUMNS}
@@ -121,21 +123,23 @@ def _table(text: str, where: str) -> dict[int, float]:
     times = {}
     for part in filter(None, text.replace(" ", "").split(";")):
         tasks, _, seconds = part.partition(":")
-        if not tasks.isdigit() or int(tasks) < 1 or int(tasks) in times:
+        if not _COUNT.fullmatch(tasks) or int(tasks) in times:
             raise InputError(f"{where}sizes", repr(text), _TABLE)
         times[int(tasks)] = _number(seconds, f"{where}sizes", _TABLE, above=True)
     return times
 
 
 def _range(row: Mapping[str, str], own: int, where: str) -> dict[int, float]:
+    if not row["min_tasks"] + row["max_tasks"]:
+        return {own: 1.0}
     if not row["speedup"]:
         raise InputError(f"{where}speedup", "nothing beside min_tasks or max_tasks", _MODEL)
     ends = []
     for name in ("min_tasks", "max_tasks"):
-        number = _number(row[name] or str(own), f"{where}{name}", "a whole number of tasks, 1 or more", above=True)
-        ends.append(int(number))
-        if number != ends[-1]:
-            raise InputError(f"{where}{name}", row[name], "a whole number of tasks, 1 or more")
+        text = (row[name] or str(own)).removesuffix(".0")
+        if not _COUNT.fullmatch(text):
+            raise InputError(f"{where}{name}", repr(row[name]), "a whole number of tasks, 1 to 999999999")
+        ends.append(int(text))
     least, most = ends
     if not least <= own <= most:
         got = f"{least} to {most} tasks of a job that is submitted with {own}"
@@ -160,14 +164,12 @@ def spread(least: int, most: int, own: int) -> list[int]:
 def _asks(text: str, tasks: tuple[int, ...], where: str) -> tuple[tuple[float, int], ...]:
     want = f"parts of its work and sizes of it ({', '.join(map(str, tasks))}), such as 0.3:8;0.7:2, in order"
     found: list[tuple[float, int]] = []
-    for part in filter(None, text.replace(" ", "").split(";")):
+    for part in [*filter(None, text.replace(" ", "").split(";"))] or [""]:
         at, _, size = part.partition(":")
         share = _number(at, where, want, above=True)
-        if share >= 1 or not size.isdigit() or int(size) not in tasks or (found and share <= found[-1][0]):
+        if share >= 1 or not _COUNT.fullmatch(size) or int(size) not in tasks or (found and share <= found[-1][0]):
             raise InputError(where, repr(text), want)
         found.append((share, int(size)))
-    if not found:
-        raise InputError(where, repr(text), want)
     return tuple(found)
 
 
@@ -249,11 +251,8 @@ def least_times(jobs: JobTable) -> Mapping[int, int]:
         if said is None or said == "":
             continue
         where, whole_s = f"job {jobs.ids[job]}, {COLUMN}", int(jobs.request_us[job]) / SECOND_US
-        try:
-            seconds = float(said)
-        except ValueError:
-            seconds = -1.0
-        if not isfinite(seconds) or not 0 < seconds <= whole_s:
-            raise InputError(where, repr(said), f"seconds above 0, up to the {whole_s:g} that it asks for")
+        want = f"seconds above 0, up to the {whole_s:g} that it asks for"
+        if (seconds := _number(str(said), where, want, above=True)) > whole_s:
+            raise InputError(where, repr(said), want)
         found[job] = max(1, round(seconds * SECOND_US))
     return found
