@@ -305,6 +305,7 @@ def test_no_more_is_tried_than_is_allowed_and_nothing_where_a_job_starts_at_once
         (["--time", "1 h", "--gpus", "2"], "gpus.count: got a resource that this system does not have"),
         (["--time", "1 h", "--partition", "nope"], "partition: got 'nope'"),
         (["--time", "1 h", "--ask", "cores"], "--ask: got 'cores'"),
+        (["--time", "1 h", "--ask", "counted.seat=²"], "--ask: got 'counted.seat=²'"),
         (["--at", "1 h"], "--at: got 1 h, wanted no time for a study that begins with running jobs"),
         (["--out", "page.pdf"], "--out: got 'page.pdf'"),
         (["--job", "3", "job.sh"], "--job: got '3' beside job.sh"),

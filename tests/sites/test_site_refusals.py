@@ -80,6 +80,12 @@ def test_numbers_that_are_not_whole_or_too_small_are_refused(column: str, value:
         run(LIMIT, **{column: [1, value]}, array=["a", "a"])
 
 
+@pytest.mark.parametrize("minutes", ["²", "1" * 20, "-1", "x"])
+def test_minutes_after_a_start_that_are_no_number_are_refused(minutes: str) -> None:
+    with pytest.raises(InputError, match=r"^job 2, dependency: got 'after:1.*', wanted ids of jobs of the trace"):
+        run({}, dependency=[None, f"after:1+{minutes}"])
+
+
 def test_a_time_to_begin_before_the_log_began_says_nothing() -> None:
     assert run({}, begin_s=[-5.0, 3.0]).jobs["start_s"].to_list() == [0.0, 3.0]
 

@@ -170,7 +170,7 @@ def _others(texts: list[str] | tuple[str, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
-        number = value.isdigit() and len(value) < 16
+        number = value.isdecimal() and len(value) < 16
         if not equals or not value or not ("." in name or name in COLUMNS) or ("." in name and not number):
             want = "COLUMN=VALUE, such as counted.matlab=1 or reservation=maint"
             raise InputError("--ask", repr(text), want)

@@ -186,7 +186,7 @@ class Plan:
         """True if the values of a key make a difference to a cluster, a policy or what both have."""
         if len(vary.values) == 1:
             parts = vary.key.split(".")
-            return not (parts[0] == "clusters" and parts[1].isdigit() and int(parts[1]) != cluster)
+            return not (parts[0] == "clusters" and parts[1].isdecimal() and int(parts[1]) != cluster)
         seen = []
         for value in vary.values[:2]:
             table = self._at({vary.key: value})

@@ -117,7 +117,7 @@ def _cores(fields: Mapping[str, str], nodes: Sequence[str]) -> dict[str, int] | 
     Which it has of which node Slurm says only while it lasts; at any time each has one or more.
     """
     count = fields.get("CoreCnt", "")
-    if not count.isdigit() or not int(count) or ALL in nodes:
+    if not count.isdecimal() or not int(count) or ALL in nodes:
         return None
     each = -(-(tres(fields.get("TRES", "")).cpus or int(count)) // int(count))
     names, ids = (fields.get(key, "").split() for key in BY_NODE)

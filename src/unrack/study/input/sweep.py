@@ -43,7 +43,7 @@ def set_value(table: dict[str, Any], key: str, value: object, document: Document
     parts = key.split(".")
     clusters = table["clusters"] if isinstance(table.get("clusters"), list) else []
     if parts[0] == "clusters" and len(parts) > 1:
-        numbered = parts[1].isdigit()
+        numbered = parts[1].isdecimal()
         inner = parts[2:] if numbered else parts[1:]
         for index, entry in enumerate(clusters):
             named = isinstance(entry, Mapping) and ("preset" in entry or "file" in entry)
@@ -73,7 +73,7 @@ def _counts(clusters: list[Any]) -> dict[tuple[int, int], Any]:
 def put(place: Any, parts: list[str], value: object) -> bool:
     """Set a dotted key below ``place``; False if it leads nowhere."""
     if isinstance(place, list):
-        if parts[0].isdigit():
+        if parts[0].isdecimal():
             index = int(parts[0])
             if index >= len(place) or len(parts) == 1:
                 return False
@@ -104,7 +104,7 @@ def _table(text: str) -> dict[str, Any]:
 def put_in_policies(policies: list[Any], parts: list[str], value: object) -> bool:
     """Set a parameter in the policies that have it (or in one, by number); False if none has."""
     chosen = range(len(policies))
-    if parts[0].isdigit() and int(parts[0]) < len(policies):
+    if parts[0].isdecimal() and int(parts[0]) < len(policies):
         chosen = range(int(parts[0]), int(parts[0]) + 1)
         parts = parts[1:]
     if len(parts) != 1:

@@ -129,7 +129,7 @@ def _read(
                 bare, _, minutes = (name, "", "") if name in number_of else name.rpartition("+")
                 if number_of.get(bare) == _SEVERAL:
                     raise InputError(where, repr(text[:80]), f"ids of one job each, not {bare!r}, which several have")
-                if bare not in number_of or not (minutes or "0").isdigit():
+                if bare not in number_of or not (minutes or "0").isdecimal() or len(minutes) > 9:
                     raise InputError(where, repr(text[:80]), f"ids of jobs of the trace, not {name!r}")
                 own.append((number_of[bare], KINDS[part.kind], int(minutes or 0) * _MINUTE_US))
             if len(ways) == 1:

@@ -251,5 +251,5 @@ def _order(value: Any) -> Any:
     found = _SEMVER.fullmatch(value["semver"]) if isinstance(value, Mapping) and "semver" in value else None
     if found is None:
         raise SelectorError(f"{value!r} is neither a quantity nor a version")
-    early = tuple((0, int(one), "") if one.isdigit() else (1, 0, one) for one in (found[4] or "").split(".") if one)
+    early = tuple((0, int(one), "") if one.isdecimal() else (1, 0, one) for one in (found[4] or "").split(".") if one)
     return (*map(int, found.group(1, 2, 3)), not early, early)
