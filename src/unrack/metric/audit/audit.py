@@ -245,9 +245,10 @@ def _of_span(key: Ints, own: Spans, amount: Ints) -> Ints:
 def order_violation(t: Tables) -> Violation | None:
     """The first job that starts before its time to begin, or before what it waits for has come."""
     jobs, s, none = t["jobs"], t.sums, np.zeros(t["jobs"].height, np.int64)
+    named = {"dependency", "begin_s", "follows", "eligible_s"} & {*jobs.columns}
     said = jobs.drop("state")  # it is not that of the trace
     graph = graph_of(job_table(submit_us=t.submit, work_us=none, tasks=none, ids=jobs["job"], user=jobs["user"],
-                               extra=said)) if t.expects and not t.repeated.any() else None  # fmt: skip
+                               extra=said)) if named and t.expects and not t.repeated.any() else None  # fmt: skip
     if graph is None:
         return None
     began, ended = none + NEVER_US, none - 1
