@@ -189,6 +189,14 @@ def test_work_and_times_of_those_who_are_stopped(
     assert {(int(job), round(start), round(end), outcome) for job, start, end, outcome in rows} == wanted
 
 
+@pytest.mark.parametrize("policy", ["slurm(interval=8 s, main=interval)", "slurm(interval=8 s, queue=1)"])
+def test_a_plan_is_made_once_a_job_has_run_for_long_enough_to_be_preempted(policy: str) -> None:
+    """At 35 s, between two plans: nothing else happened, and none was made before the first job ended by itself."""
+    found = unrack.simulate(*by_hand(exempt_time=35), policy).placements
+    first = found.filter(pl.col("job") == 3)["start_s"].to_list()
+    assert first == ([40.0] if "main" in policy else [35.0])
+
+
 def test_jobs_that_come_one_by_one_preempt_each_other() -> None:
     qos = [{"name": "low"}, {"name": "high", "preempts": ["low"]}]
     site = {"qos": qos, "preempt": {"by": "qos", "mode": "requeue"}}

@@ -131,6 +131,8 @@ class Preempting(AroundAnother):
         """The decisions, and those by which some are stopped for others; what these make impossible is left out."""
         mark = view.releases, view.unforeseen, view.capacity_version
         if mark != memory.mark or now >= min(memory.wanted_us, memory.exempt_us):
+            if now >= memory.exempt_us:  # the policy inside sees nothing of that, and might plan no more
+                memory.inner = anew(self.inner, memory.inner, view)
             memory.failed.clear()
             memory.held.clear()
             memory.mark, memory.exempt_us, memory.version = mark, NEVER_US, -1

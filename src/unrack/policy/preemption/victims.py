@@ -55,8 +55,7 @@ def least(
 
     O(log victims) drafts on which the policy is asked, and two for each victim that is in the lease's way. ``without``:
     what the ledger would be like if some of them were stopped; ``held``: what one of them holds; ``find``: the lease of
-    the job on a draft; ``None``: it has no place there. Returns ``None``: it has no place even if all are stopped. No
-    victims: it has a place already.
+    the job on a draft; ``None``: it has no place. Returns ``None``: not if all are stopped. No victims: it has one.
     """
     found = find(without(victims))
     if found is None:
