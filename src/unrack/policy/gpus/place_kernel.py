@@ -125,8 +125,7 @@ def clustering_score(gpus: Gpus, peers: Neighbours, free: Ints, kinds: Ints, ask
     """Machines with most jobs that ask for as much of a GPU first; of equal ones the fullest."""
     alike = 0
     for i in range(gpus.first[node], gpus.first[node + 1]):
-        if peers.holders[0, i] == 1 and kinds[peers.holders[1, i]] == kinds[job]:
-            alike += 1
+        alike += peers.holders[0, i] == 1 and kinds[peers.holders[1, i]] == kinds[job]
     return -1e6 * alike + free_amount(gpus, free, node) / 1e3
 
 
@@ -257,10 +256,9 @@ def best_node(
             continue
         if rule == FIRST_FIT:
             return node, fit
-        if rule in (FGD, FORESIGHT):
-            if before >= 0 and fit == most and are_equal(gpus, room, before, node):
-                continue
-            before = node
+        if rule in (FGD, FORESIGHT) and before >= 0 and fit == most and are_equal(gpus, room, before, node):
+            continue
+        before = node
         if rule == TOPOLOGY and fit == most and gpus.kind[node] >= 0 and ask.gpus:
             not_better = -utility_on(gpus, room.free, 2.0, node) >= least - 1e-12  # even if t and I were 1
             if not_better:

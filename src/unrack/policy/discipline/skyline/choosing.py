@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from unrack.sealed import sealed
 from unrack.view import Assumed, AssumedRun, DeviceLine, View, device_line
 from unrack.workload.job import ESTIMATE
 
+if TYPE_CHECKING:
+    from unrack.policy.discipline.skyline.reserved import Reserved
+
 NONE = np.empty(0, np.int64)
 
 
@@ -30,12 +33,6 @@ class Chosen(NamedTuple):
     length_us: int  # for how long the job would hold it
     # others that would end at another time, as they share: job to before and after, µs
     moved: dict[int, tuple[int, int]]
-
-
-class Keeps(Protocol):
-    """Keeps from one round to the next what would be made again."""
-
-    line: DeviceLine | None
 
 
 class Choices:
@@ -60,7 +57,7 @@ class Choices:
         When jobs that hold devices, or are to hold some, end, µs, where they do.
     """
 
-    def __init__(self, placement: Placement, notes: Any, view: View, now: int, trust: bool, kept: Keeps) -> None:
+    def __init__(self, placement: Placement, notes: Any, view: View, now: int, trust: bool, kept: Reserved) -> None:
         self.booked = False  # whether what windows keep is not free in what is asked about
         self.slow, self.ends, self._after = False, dict[int, int](), dict[int, int]()
         self.placement, self.notes, self.view = placement, notes, view
