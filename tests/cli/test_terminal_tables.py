@@ -74,6 +74,11 @@ def test_times_of_a_column_are_in_the_unit_that_fits_the_largest() -> None:
     ]  # fmt: skip
 
 
+def test_the_long_list_of_policies_says_what_they_take() -> None:
+    plain, long = (CliRunner().invoke(app, ["policies", *more]).output for more in ([], ["--long"]))
+    assert ("order:" in plain, "order:" in long) == (False, True)
+
+
 @pytest.mark.parametrize("command", ["policies", "policies --long", "traces", "plugins", "init --list"])
 def test_lists_keep_words_whole_on_a_terminal_and_lines_whole_in_a_pipe(monkeypatch: Any, command: str) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)

@@ -230,6 +230,8 @@ def test_memory_beyond_reason_is_refused_with_the_line_in_the_file() -> None:
         {"memory_unit": 5},
         {"memory_per": "node"},
         {"procs_per_task": 0},
+        {"procs_per_task": True},
+        {"procs_per_task": "two"},
         {"procs_per_task": 1.5},
         {"node_spec": "yes"},
     ],

@@ -121,6 +121,8 @@ def test_a_past_becomes_a_study_with_a_live_run_and_simulated_ones(tmp_path: Pat
     assert [run.policy.label for run in study.runs] == ["live: easy", "simulated: easy", "simulated: fcfs"]
     live = pl.read_parquet(tmp_path / "out" / "runs" / study.runs[0].id / "jobs.parquet")
     assert live.height == 15
+    shares = pl.read_parquet(tmp_path / "out" / "runs" / study.runs[0].id / "shares.parquet")
+    assert shares["composition"].n_unique() == shares.height == 3  # of every fifth job a drive
     ran = dict(zip(live["job"].to_list(), live["run_s"].to_list(), strict=True))
     for number, job in slurm.jobs.items():
         assert job.run_s <= ran[str(number)] <= job.run_s + 1.5

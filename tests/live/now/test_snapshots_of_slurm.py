@@ -198,6 +198,7 @@ def test_partitions_that_share_nodes_belong_together() -> None:
     assert parts_of(reading([], nodes)) == [("a", "b", "d"), ("c",)]
     notes = snapshot(reading([], nodes[:3])).notes
     assert any("share no nodes" in note for note in notes)
+    assert not any("share no nodes" in note for note in snapshot(reading([], nodes[:3]), partitions=["c"]).notes)
 
 
 def test_a_partition_has_what_runs_on_its_nodes_whoever_started_it() -> None:

@@ -27,7 +27,7 @@ def use(meters: Meters) -> None:
     """Everything once."""
     meters.queue(waiting=3, running=2, foreign=1)
     counts = {"decided-start": 2, "decided-reject": 1, "start-failed": 1, "misread": 1, "policy-fault": 1, "came": 7}
-    meters.turned(counts, [(5_000_000, 5_300_000, 5_300_000, 0)], 0.004)
+    meters.turned(counts, [(5_000_000, 5_300_000, 5_400_000, 0)], 0.004)
     meters.turned({}, (), 0.0)
     meters.looked(0.02)
     meters.unreachable()
@@ -46,7 +46,8 @@ def test_what_happened_is_counted_once() -> None:
     assert {name: found[f"unrack_{name}"] for name in (
         "jobs state=waiting", "jobs state=running", "jobs state=foreign", "decisions_total kind=start",
         "decisions_total kind=reject", "decisions_total kind=stop", "round_seconds_count", "round_seconds_sum",
-        "job_step_seconds_count step=submit_to_decided", "job_step_seconds_sum step=submit_to_started",
+        "job_step_seconds_count step=submit_to_decided", "job_step_seconds_sum step=submit_to_decided",
+        "job_step_seconds_sum step=decided_to_released", "job_step_seconds_sum step=submit_to_started",
         "polls_total changed=yes", "read_seconds_count", "slurm_unreachable_total", "slurm_reachable",
         "refused_orders_total order=Release", "refused_orders_total order=Place", "refused_orders_total order=other",
         "failed_starts_total", "rejected_asks_total", "policy_faults_total", "journal_bytes",
@@ -56,6 +57,7 @@ def test_what_happened_is_counted_once() -> None:
         "jobs state=waiting": 3, "jobs state=running": 2, "jobs state=foreign": 1, "decisions_total kind=start": 2,
         "decisions_total kind=reject": 1, "decisions_total kind=stop": 0, "round_seconds_count": 1,
         "round_seconds_sum": 0.004, "job_step_seconds_count step=submit_to_decided": 1,
+        "job_step_seconds_sum step=submit_to_decided": 0.3, "job_step_seconds_sum step=decided_to_released": 0.1,
         "job_step_seconds_sum step=submit_to_started": 0, "polls_total changed=yes": 1, "read_seconds_count": 1,
         "slurm_unreachable_total": 1, "slurm_reachable": 0, "refused_orders_total order=Release": 1,
         "refused_orders_total order=Place": 1, "refused_orders_total order=other": 1, "failed_starts_total": 1,
