@@ -125,7 +125,8 @@ class _Compiling(event.Listener):  # type: ignore[misc]
         self._change(event, -1)
 
     def _change(self, event: Any, by: int) -> None:
-        if issubclass(event.data["dispatcher"]._compiler.pipeline_class, KernelCompiler):
+        compiler = getattr(event.data["dispatcher"], "_compiler", None)  # ``None``: of a block in objmode
+        if compiler is not None and issubclass(compiler.pipeline_class, KernelCompiler):
             self.depth += by
             if self.depth == max(by, 0):
                 self.tell(by)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numba.core import event, ir
 
-from unrack.jit import compiled, inlined, melted
+from unrack.jit import compiled, inlined, melted, telling_of_each
 from unrack.kernels import quick
 from unrack.kernels.quick import quickly
 
@@ -170,4 +170,9 @@ def test_functions_that_others_compile_meanwhile_are_compiled_by_numba_itself() 
         return int(total)
 
     compiled(_by_constants)(np.arange(4))
-    assert others(np.arange(4)) == 6
+    told = list[int]()
+    with telling_of_each(told.append):
+        assert others(np.arange(4)) == 6
+        assert not told
+        assert compiled(_with_none)(np.arange(4)) == 3
+    assert told == [1, -1]
