@@ -200,8 +200,19 @@ def test_hours_of_a_partition_are_a_reservation_that_keeps_no_nodes(policy: str)
     always = {"start": 0, "duration": 200, "every": 200, "until": 10**5}
     plain = starts(nodes | {"site": {"partitions": [parts[0], {"name": "night", "nodes": ["4-5"]}]}}, jobs, policy,
                    partition=names)  # fmt: skip
-    parts[1] = {"name": "night", "nodes": ["4-5"], "hours": [always | {"duration": 10**5, "every": 10**5}]}
+    parts[1] = {"name": "night", "nodes": ["4-5"], "hours": [always]}
     assert starts(nodes | {"site": {"partitions": parts}}, jobs, policy, partition=names) == plain
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_hours_that_follow_each_other_are_one_stretch(policy: str) -> None:
+    """As a night before a weekend, or tables that overlap."""
+    jobs, parts = jobs_of(8), [dict[str, Any](name="p", default=True)]
+    parts[0]["hours"] = [{"start": 0, "duration": 45}, {"start": 90, "duration": 400}]
+    whole = starts(NODES | {"site": {"partitions": parts}}, jobs, policy)
+    pieces = [(30, 15), (90, 100), (0, 20), (10, 20), (190, 300), (100, 60)]
+    parts[0]["hours"] = [{"start": start, "duration": length} for start, length in pieces]
+    assert starts(NODES | {"site": {"partitions": parts}}, jobs, policy) == whole
 
 
 def test_hours_that_cannot_be_are_refused_and_those_that_are_too_short_say_so() -> None:

@@ -51,10 +51,8 @@ def causes(rules: Rules, job: Row) -> tuple[set[str], bool]:
                 max(fewest, -(-job["tasks"] // max(1, *fit, 1))) if measure == "nodes" else rules.asked(job, measure)
             )
             here |= {"limit"} if amount > most or (measure == "nodes" and left > 0) else set()
-        hours = [] if home is None or name else rules.parts[home].get("hours", [])
-        if hours and not any(
-            max(a, job["submit"]) + job["request"] <= b for one in hours for a, b in rules.windows(one)
-        ):
+        hours = [] if home is None or name else rules.hours(home)
+        if hours and not any(max(a, job["submit"]) + job["request"] <= b for a, b in hours):
             here |= {"partition"}
         good = good or (not here and home in homes)
         found |= here

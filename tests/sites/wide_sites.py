@@ -88,8 +88,9 @@ def wide_site(seed: int, count: int = 40, has: set[str] | None = None) -> WideSi
         part |= {"max_nodes": int(draw.integers(1, 4))} if draw.random() < 0.2 else {}
         part |= {"denied_accounts": ["y"]} if draw.random() < 0.2 else {}
         if "hours" in has and draw.random() < 0.5:
-            part["hours"] = [{"start": int(draw.integers(0, span)), "duration": int(draw.integers(120, 300)),
-                              "every": 400, "until": 10**5}]  # fmt: skip
+            length = int(draw.integers(120, 300))
+            part["hours"] = [{"start": int(draw.integers(0, span)), "duration": length,
+                              "every": some(400, 400, length), "until": 10**5}]  # fmt: skip
         parts.append(part)
     if draw.random() < 0.4:
         parts[0]["default"] = True
@@ -215,6 +216,14 @@ class Rules:
         begins = [one["start"]] if not every else range(one["start"], max(until, one["start"] + 1), every)
         return [(begin, begin + one["duration"]) for begin in begins]
 
+    def hours(self, name: str) -> list[tuple[int, int]]:
+        """When jobs run in a partition; none: always. What follows without a gap is one stretch."""
+        found = list[tuple[int, int]]()
+        for begin, end in sorted(span for one in self.parts[name].get("hours", []) for span in self.windows(one)):
+            last = found.pop() if found and begin <= found[-1][1] else (begin, end)
+            found.append((last[0], max(last[1], end)))
+        return found
+
     def lineage(self, account: str) -> list[str]:
         """An account and those above."""
         return [account, *self.lineage(self.accounts[account].get("parent", ""))] if account else []
@@ -283,8 +292,8 @@ class Rules:
 
     def in_time(self, job: Row, name: str | None, start: float, length: float) -> bool:
         """Whether it would be inside of the hours of a partition."""
-        hours = [] if name is None else self.parts[name].get("hours", [])
-        return not hours or any(a <= start and start + length <= b for one in hours for a, b in self.windows(one))
+        hours = [] if name is None else self.hours(name)
+        return not hours or any(a <= start and start + length <= b for a, b in hours)
 
     def shut(self, job: Row, start: float, length: float) -> set[int]:
         """The nodes that others have whole while it would run."""

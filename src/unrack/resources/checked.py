@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from unrack.errors import ClusterError, InputError, first_fault, got_and_want
 from unrack.kernels.arrays import Bools, Ints
+from unrack.steps import spells
 from unrack.units import DAY_US, LONGEST_US, SECOND_US, amount_of, time_us
 
 M = TypeVar("M")
@@ -234,3 +235,10 @@ class Recurring(Strict):
         """When it begins and ends, each time, µs."""
         found = [(at, at + self.duration) for at in self._times_us]
         return [window for window in found if window[1] > 0] or found[-1:]
+
+
+def stretches(times: Iterable[Recurring]) -> list[tuple[int, int]]:
+    """When one of some is, µs, in order: what overlaps, or follows without a gap, is one stretch."""
+    start, end = np.array([window for one in times for window in one.windows_us], np.int64).reshape(-1, 2).T
+    _, when, turn = spells(np.zeros_like(start), start, end)
+    return [*zip(when[turn > 0].tolist(), when[turn < 0].tolist(), strict=True)]

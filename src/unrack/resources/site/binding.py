@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 
 import numpy as np
 
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools
-from unrack.resources.checked import Recurring
 from unrack.resources.contract import Place
 from unrack.resources.site.features import Counts, Said, Where, Whose, features_in, listed, ways_of
 from unrack.resources.site.installed import Site
@@ -199,7 +198,7 @@ class Binding:
         what = f"partition {name}"
         if not part.open:
             return f"{what} is not open"
-        if part.hours and not said.reservation[job] and not self._ends_in(job, part.hours):
+        if part.hours and not said.reservation[job] and not self._ends_in(job, self.site.open_us[name]):
             return f"{what} is not open for as long as it asks for, from its submission on"
         if why := self._barred(job, part, what):
             return why
@@ -263,17 +262,16 @@ class Binding:
             return f"{what} is over before it came" if one.windows_us[-1][1] <= said.submit_us[job] else ""
         if said.request_us[job] > one.duration:
             return f"{what} is for jobs of {seconds_text(one.duration / SECOND_US)} at most"
-        first = self._ends_in(job, [one])
+        first = self._ends_in(job, one.windows_us)
         if first is None:
             return f"{what} is over before it could end"
         self.begin_us[job] = first[0]
         return ""
 
-    def _ends_in(self, job: int, times: Sequence[Recurring]) -> tuple[int, int] | None:
-        """The first of some times in which a job could run from start to end, µs; ``None``: there is none."""
+    def _ends_in(self, job: int, windows: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
+        """The first of some windows in which a job could run from start to end, µs; ``None``: there is none."""
         submit_us, request_us = int(self.said.submit_us[job]), int(self.said.request_us[job])
-        every = (window for one in times for window in one.windows_us)
-        return min((w for w in every if max(w[0], submit_us) + request_us <= w[1]), default=None)
+        return min((w for w in windows if max(w[0], submit_us) + request_us <= w[1]), default=None)
 
     def _too_much(self, job: int) -> str:
         """What it is over, wherever it runs; the nearest of each amount, where that counts."""

@@ -15,7 +15,7 @@ import numpy as np
 from unrack.errors import ClusterError
 from unrack.kernels.arrays import Bools, Ints
 from unrack.reasons import Code, Reason
-from unrack.resources.checked import keys_of, ranges, validated
+from unrack.resources.checked import keys_of, ranges, stretches, validated
 from unrack.resources.contract import ANY_NUMBER, NONE_ATTACHED, Gangs, Nodes, NodeSets, Place, Usual, no_room
 from unrack.resources.site import features as ask
 from unrack.resources.site.features import Counts, Way, Where, Whose
@@ -70,6 +70,7 @@ class Site(Usual):
         }
         open_at = [one for one in self.file.partitions if one.hours]
         self.hours = {one.name: number for number, one in enumerate(open_at, len(self.owners) + 1)}
+        self.open_us = {one.name: stretches(one.hours) for one in open_at}
         # reservation → how many cores it keeps of each of its nodes; none: all
         self.cores_of = {
             one.name: cores_of(one, nodes, f"{where}.reservations.{i}") for i, one in enumerate(self.file.reservations)

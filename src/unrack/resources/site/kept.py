@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.kernels.arrays import Bools
-from unrack.resources.checked import NOBODY
+from unrack.resources.checked import NOBODY, stretches
 from unrack.resources.contract import Nodes, Place, Window
 from unrack.resources.site.keys import ReservationFile, SiteFile
 
@@ -112,17 +112,9 @@ def windows_of(
     ``owners``, ``hours``: the numbers of their windows; ``reserved``: bool[nodes], by reservation.
     """
     nowhere = np.zeros(len(nodes.cores), np.bool_)  # hours keep no nodes from others
-    found = [
-        Window(start, end, abs(owners[one.name]), reserved.get(one.name, nowhere))
-        for one in file.reservations
-        for start, end in one.windows_us
-    ]
-    found += [
-        Window(start, end, hours[one.name], nowhere)
-        for one in file.partitions
-        for times in one.hours
-        for start, end in times.windows_us
-    ]
+    timed = [(abs(owners[one.name]), one.windows_us, reserved.get(one.name, nowhere)) for one in file.reservations]
+    timed += [(hours[one.name], stretches(one.hours), nowhere) for one in file.partitions if one.hours]
+    found = [Window(start, end, number, mask) for number, times, mask in timed for start, end in times]
     for place, keep in enumerate(keeps):
         found += [Window(start, end, NOBODY, nowhere, place, keep.kept) for start, end in keep.spans]
     return tuple(found)
