@@ -99,7 +99,8 @@ class DeviceLine:
         """
         if self._booked.used[at.LEASES] > 2 * (self._runs.shape[1] + self._held.mark[HELD]) + SPARE:
             self._booked.used[:], self._known, self._running[0] = 0, {}, -1
-        held = running[:, self._source.job_group[0, running[OF_JOB]] >= 0]
+        some = running[:, np.frombuffer(self._like.asking, np.bool_)[running[OF_JOB]]]
+        held = some[:, self._source.job_group[0, some[OF_JOB]] >= 0]  # of others a copy says nothing
         (taken, number), jobs = self._running, held[OF_JOB]
         for job in jobs[taken[jobs] != self._like.taken[jobs]].tolist():
             taken[job], number[job] = self._like.taken[job], self._number_of(job, shares_of(job))
