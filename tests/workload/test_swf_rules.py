@@ -60,6 +60,13 @@ def test_a_line_without_a_job_in_it_is_dropped_by_its_rule(fields: dict[str, int
     assert (made.intake.read, made.intake.kept, len(made)) == (2, 1, 1)
 
 
+def test_a_line_that_is_dropped_is_not_counted_as_changed() -> None:
+    odd = line(job_number=-1, run_time=-1, requested_processors=5) + " more"
+    made = read(line(requested_processors=5), odd, line(status=2) + " more", procs_per_task=2)
+    assert made.intake.dropped == {"run missing": 1, "partial execution": 1}
+    assert made.intake.changed == {"size rounded up": 1}
+
+
 def test_a_run_time_of_zero_with_processors_is_kept() -> None:
     assert read(line(run_time=0)).jobs.work_us.tolist() == [0]
 

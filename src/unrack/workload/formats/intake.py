@@ -224,14 +224,13 @@ def workload(
 
 
 def _drop(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    row = pl.int_range(1, pl.len() + 1, dtype=pl.Int64)
-    no_id = pl.col("id").is_null() if frame["id"].dtype == pl.String else pl.col("id").is_null() | (pl.col("id") < 0)
-    tally.change_where(frame, "id missing", no_id)
-    frame = frame.with_columns(id=pl.when(no_id).then(row.cast(frame["id"].dtype)).otherwise(pl.col("id")))
+    said = pl.col("id").is_not_null() if frame["id"].dtype == pl.String else pl.col("id") >= 0
+    frame = frame.with_row_index("number", 1).with_columns(id=pl.when(said).then("id"))
     frame = tally.drop(frame, "submit missing", pl.col("submit_us").is_null() | (pl.col("submit_us") < 0))
     frame = tally.drop(frame, "run missing", pl.col("work_us").is_null() | (pl.col("work_us") < 0))
-    sizes = (pl.col("tasks"), pl.col("cores").fill_null(1))
-    return tally.drop(frame, "size missing", pl.any_horizontal(size.is_null() | (size <= 0) for size in sizes))
+    frame = tally.drop(frame, "size missing", (pl.col("tasks").fill_null(0) <= 0) | (pl.col("cores") <= 0))
+    tally.change("id missing", frame["id"].null_count())
+    return frame.with_columns(id=pl.coalesce("id", pl.col("number").cast(frame["id"].dtype))).drop("number")
 
 
 def _following(frame: pl.DataFrame, tally: Tally, source: Source) -> pl.DataFrame:

@@ -93,10 +93,10 @@ def read_swf(
     at = Locator(source, line_of)
     raw = _field_columns(lines, at).with_row_index("row")
     tally = Tally()
-    tally.change("extra fields", raw["more"].len() - raw["more"].null_count())
     if node_spec:
         raw = with_node_spec(raw, lines, at)
     frame = _drop_unfinished(raw, tally)
+    tally.change_where(frame, "extra fields", pl.col("more").is_not_null())
     frame = _sized(frame, tally, procs_per_task)
     rows = frame["row"]
     kept_at = Locator(source, lambda row: line_of(rows[row]))
@@ -159,7 +159,8 @@ def _drop_unfinished(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     unsized = (pl.col("requested processors") <= 0) & (pl.col("allocated processors") <= 0)
     frame = tally.drop(frame, "partial execution", status.is_in([2, 3, 4]))
     frame = tally.drop(frame, "submit missing", pl.col("submit time") < 0)
-    return tally.drop(frame, "cancelled before start", ((run <= 0) & (status == 5)) | ((run == 0) & unsized))
+    frame = tally.drop(frame, "cancelled before start", (run <= 0) & ((status == 5) | ((run == 0) & unsized)))
+    return tally.drop(tally.drop(frame, "run missing", run < 0), "size missing", unsized)
 
 
 def _sized(frame: pl.DataFrame, tally: Tally, procs_per_task: int) -> pl.DataFrame:
