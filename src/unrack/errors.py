@@ -132,11 +132,11 @@ class TraceError(InputError):
     Attributes
     ----------
     rows
-        Lines, counted from 1, that have this fault and could be left out one by one; empty: the file as a whole is at
-        fault.
+        Of each row that has this fault and could be left out: its lines, counted from 1; empty: the file as a whole is
+        at fault.
     """
 
-    rows: tuple[int, ...] = ()
+    rows: tuple[range, ...] = ()
 
     def __init__(self, path: str, line: int | None, field: str, got: str, want: str) -> None:
         where = path

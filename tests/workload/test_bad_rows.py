@@ -123,3 +123,11 @@ def test_a_resource_that_was_cut_off_in_an_aligned_table_is_a_bad_row() -> None:
     row = "{:6} 2026-01-02T03:04:05 00:01:00 COMPLETED          4 {:10}\n"
     made = read(head + row.format("1", "cpu=4") + row.format("2", "billing=4+") + row.format("3", "cpu=4,mem=+"))
     assert (made.jobs.ids.to_list(), made.intake.dropped["bad row"]) == ([1], 2)
+
+
+@pytest.mark.parametrize(("quoted", "what"), [('"c, d"', "c, d"), ('x"y', 'x"y'), ('"two\n\nlines"', "two\n\nlines")])
+def test_bad_rows_of_a_table_with_quotes_are_left_out_with_their_lines(quoted: str, what: str) -> None:
+    made = read(f"submit,run,what\n0,1,{quoted}\n\n1,abc,{quoted}\n2,5,{quoted}\n3,6\n4,7,{quoted}\n,,\n")
+    assert made.jobs.work_us.tolist() == [1_000_000, 5_000_000, 7_000_000]
+    assert (made.intake.read, dict(made.intake.dropped)) == (6, {"submit missing": 1, "bad row": 2})
+    assert made.jobs.extra["what"].to_list() == [what] * 3

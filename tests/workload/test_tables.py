@@ -122,6 +122,17 @@ def test_missing_and_negative_values_drop_a_row_by_the_rule_of_their_field(row: 
     assert read(f"submit,run,tasks,cores\n0,1,1,1\n{row}\n").intake.dropped == {rule: 1}
 
 
+def test_a_negative_amount_of_memory_or_of_a_device_is_missing() -> None:
+    made = read("submit,run,memory,bw\n0,1,-1,-5\n", columns={"nvme.bandwidth_mb_s": "bw"})
+    assert made.jobs.memory_mb.tolist() == made.jobs.devices["nvme", "bandwidth_mb_s"].tolist() == [0]
+    assert made.intake.missing["memory"] == 1
+
+
+def test_memory_per_core_is_that_of_one_core_where_cores_are_not_said() -> None:
+    made = read("submit,run,cores,memory\n0,1,,100\n0,1,2,100\n", memory_per="core")
+    assert made.jobs.memory_mb.tolist() == [100, 200]
+
+
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|", " "])
 def test_the_separator_is_found_from_the_first_line(separator: str) -> None:
     assert read(separator.join(["submit", "run"]) + "\n" + separator.join("37")).jobs.work_us.tolist() == [7_000_000]

@@ -176,7 +176,7 @@ def _with_good_rows(
     reader: Callable[..., Workload], source: Source, options: Mapping[str, Any], strict: bool
 ) -> Workload:
     """The workload of the rows that can be read; the others are counted, unless they are most or ``strict``."""
-    whole, bad, example = source, set[int](), ""
+    whole, bad, example = source, set[range](), ""
     while True:
         try:
             made = reader(source, **options)

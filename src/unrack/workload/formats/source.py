@@ -89,6 +89,7 @@ class Locator:
     source: Source
     line_of: Callable[[int], int | None]
     apart: bool = True
+    last_of: Callable[[int], int] | None = None  # as line_of: the last line of a row, where it may have several
 
     def fault(self, row: int, field: str, got: str, want: str) -> TraceError:
         """An error about one field of one row."""
@@ -99,8 +100,9 @@ class Locator:
         """An error about one field of some rows, which could be left out; it speaks of the first."""
         several = list(rows)
         error = self.fault(several[0], field, got, want)
-        lines = [self.line_of(row) for row in several] if self.apart and error.line is not None else []
-        error.rows = tuple(line for line in lines if line is not None)
+        last_of = self.last_of or self.line_of
+        lines = [(self.line_of(row), last_of(row)) for row in several if self.apart and error.line is not None]
+        error.rows = tuple(range(a, b + 1) for a, b in lines if a is not None and b is not None)
         return error
 
 
@@ -116,16 +118,16 @@ def each(things: Iterable[T], make: Callable[[T], Made]) -> list[Made]:
                 raise
             wrong.append(error)
     if wrong:
-        wrong[0].rows = tuple(error.line for error in wrong if error.line is not None)
+        wrong[0].rows = tuple(range(error.line, error.line + 1) for error in wrong if error.line is not None)
         raise wrong[0]
     return made
 
 
-def without(source: Source, lines: Iterable[int]) -> Source:
-    """The same file with some of its lines blank."""
+def without(source: Source, rows: Iterable[range]) -> Source:
+    """The same file with the lines of some of its rows blank."""
     parts = text_bytes(source).split(b"\n")
-    for line in lines:
-        parts[line - 1] = b""
+    for lines in rows:
+        parts[lines.start - 1 : lines.stop - 1] = [b""] * len(lines)
     return Source(source.path, b"\n".join(parts))
 
 

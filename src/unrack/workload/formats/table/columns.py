@@ -64,7 +64,7 @@ class TableColumns:
     def jobs(self) -> list[pl.Series]:
         """The columns that :func:`unrack.workload.formats.intake.workload` takes."""
         made = self._times()
-        tasks, cores = self._size("tasks"), self._size("cores")
+        tasks, cores = self._size("tasks"), self._size("cores").fill_null(1)
         made |= {"tasks": tasks, "cores": cores}
         unclipped = None
         if (memory := self._numbers("memory")) is not None:
@@ -75,7 +75,7 @@ class TableColumns:
             elif self.memory_per == "job":
                 memory = memory / tasks.clip(lower_bound=1)
             unclipped = self._amount(memory, "memory")
-            made["memory_mb"] = unclipped.clip(lower_bound=0)
+            made["memory_mb"] = unclipped.set((unclipped < 0).fill_null(False), None)
         made |= {ASK + ours: values for ours, values in self._asks(tasks, unclipped).items()}
         if (priority := self._numbers("priority", truths=True)) is not None:
             made["priority"] = whole(priority, self._called("priority"), self.at, most=2**53)

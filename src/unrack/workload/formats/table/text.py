@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Iterable, Iterator
+from functools import cache, partial
 
 import polars as pl
 
-from unrack.errors import InputError, TraceError
+from unrack.errors import InputError
 from unrack.workload.formats.source import Locator, Source, text_bytes
 
 SEPARATORS = (",", ";", "\t", "|", " ")
@@ -52,64 +54,60 @@ def csv_frame(source: Source, has_header: bool | None, separator: str | None) ->
     if separator is None:
         separator = max(SEPARATORS[:-1], key=first_line.count)
         separator = separator if separator in first_line else " "
-    first = _records(source, data, separator, skipped, only_first=True)
+    first = next((row for _, row in _records(source, data, separator, skipped) if row), [])
     if has_header is None:
         has_header = not any(_NUMBER.fullmatch(field) for field in first)
     names = [name.strip() for name in first] if has_header else [f"column_{k}" for k in range(1, len(first) + 1)]
-    for name in names:
-        if names.count(name) > 1:
-            raise source.fault(skipped + 1, "header", f"the column {name!r} twice", "each column once")
-    quoted = b'"' in data
-    blank = b"\n\n" in data
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise source.fault(skipped + 1, "header", f"the column {twice[0]!r} twice", "each column once")
+    records, header = partial(_records, source, data, separator, skipped), int(has_header)
     try:
         frame = pl.read_csv(
             data, separator=separator, has_header=has_header, infer_schema=False, truncate_ragged_lines=False
         )
-    except pl.exceptions.NoDataError:
-        frame = pl.DataFrame(schema=dict.fromkeys(names, pl.String))
-    except pl.exceptions.PolarsError as error:
-        _records(source, data, separator, skipped)
-        raise source.fault(None, "", _sentence(error), "a CSV table") from None
+    except pl.exceptions.PolarsError:  # no row, one of another length, or a quote within a field
+        _refuse_uneven(records(), source)
+        rows = [row or [""] * len(names) for _, row in records()]
+        frame = pl.DataFrame(rows[header:], names, orient="row")
     if frame.width != len(names):
         raise source.fault(skipped + 1, "", f"{frame.width} columns", f"{len(names)} fields in every row")
     frame.columns = names
     if names and frame[names[-1]].null_count():
-        _records(source, data, separator, skipped)  # a row that is too short ends in a null, too
-    said = (~frame.select(pl.all_horizontal(pl.all().is_null())).to_series()).arg_true() if blank else None
-    frame = frame if said is None else frame[said]
-    header = int(has_header)
+        _refuse_uneven(records(), source)  # a row that is too short ends in a null, too
+    if b"\n\n" in data:
+        said = pl.Series([bool(row) for _, row in records()][header:], dtype=pl.Boolean)
+        frame = frame.filter(said) if len(said) == frame.height else frame
 
-    def line_of(row: int) -> int | None:
-        return None if quoted else skipped + 1 + header + (row if said is None else int(said[row]))
+    @cache
+    def at() -> list[range]:
+        found = [lines for lines, row in records() if row][header:]
+        return found if len(found) == frame.height else []  # text behind a closing quote is read in several ways
 
-    return frame, Locator(source, line_of)
+    return frame, Locator(source, lambda row: at()[row][0] if at() else None, last_of=lambda row: at()[row][-1])
 
 
-def _records(source: Source, data: bytes, separator: str, skipped: int, only_first: bool = False) -> list[str]:
-    """The first record; unless ``only_first``, all are read and one with another number of fields is refused."""
+def _records(source: Source, data: bytes, separator: str, skipped: int) -> Iterator[tuple[range, list[str]]]:
+    """The lines and the fields of each record; a blank line is one without fields."""
     csv.field_size_limit(_LARGEST_FIELD)
     rows = csv.reader(io.StringIO(data.decode(), newline=""), delimiter=separator)
-    first: list[str] = []
-    before = 0
-    wrong: list[TraceError] = []
-    lines: list[int] = []
+    before = skipped
     try:
         for row in rows:
-            first = first or row
-            if only_first and first:
-                break
-            if row and len(row) != len(first):
-                fields = f"{len(row)} field{'s' * (len(row) != 1)}"
-                want = f"{len(first)}, as in the first line"
-                wrong.append(source.fault(skipped + rows.line_num, "", fields, want))
-                lines += range(skipped + before + 1, skipped + rows.line_num + 1)
-            before = rows.line_num
+            yield range(before + 1, skipped + rows.line_num + 1), row
+            before = skipped + rows.line_num
     except csv.Error as error:
         raise source.fault(skipped + rows.line_num, "", str(error), "a CSV record") from None
-    if wrong:
-        wrong[0].rows = tuple(lines)
-        raise wrong[0]
-    return first
+
+
+def _refuse_uneven(records: Iterable[tuple[range, list[str]]], source: Source) -> None:
+    """Refuse the rows with another number of fields than the first."""
+    said = ((lines, len(row)) for lines, row in records if row)
+    width = next(said, (range(0), 0))[1]
+    if wrong := [(lines, fields) for lines, fields in said if fields != width]:
+        lines, fields = wrong[0]
+        error = source.fault(lines[-1], "", f"{fields} field{'s' * (fields != 1)}", f"{width}, as in the first line")
+        error.rows = tuple(lines for lines, _ in wrong)
+        raise error
 
 
 def parquet_frame(source: Source) -> tuple[pl.DataFrame, Locator]:
