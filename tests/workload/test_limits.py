@@ -66,6 +66,19 @@ def test_a_limit_that_is_not_said_is_told_as_such() -> None:
     assert made.intake.changed["request from run"] == 1
 
 
+def test_a_limit_of_the_partition_counts_where_the_list_does_not_say_one() -> None:
+    made = sacct("", limits={"long": "3 d"})
+    assert (made.jobs.request_us[0], dict(made.intake.changed)) == (3 * DAY, {"limit of the partition": 1})
+
+
+def test_limits_of_jobs_that_are_dropped_are_not_counted() -> None:
+    row = "{}|2026-01-02T03:04:05|{}|UNLIMITED|{}|1|long\n"
+    text = HEAD + row.format(1, 60, "COMPLETED") + row.format(2, 0, "PENDING") + row.format(3, 0, "CANCELLED")
+    intake = read(text).intake
+    assert dict(intake.dropped) == {"still waiting": 1, "never started": 1}
+    assert dict(intake.changed) == {"limit not known": 1}
+
+
 def test_unfinished_jobs_without_a_limit_run_as_long_as_the_option_says() -> None:
     text = HEAD + "1|2026-01-02T03:04:05|0|UNLIMITED|PENDING|1|long\n"
     assert read(text, unfinished="limit", unlimited="2 d").jobs.work_us.tolist() == [2 * DAY]

@@ -45,6 +45,11 @@ def test_every_line_that_is_no_job_is_counted() -> None:
     assert intake.changed["run cut at request"] == 1
 
 
+def test_a_job_that_ended_well_in_less_than_a_second_is_kept_where_starts_are_not_listed() -> None:
+    made = read("JobID|Submit|ElapsedRaw|State|AllocCPUS\n1|2026-01-02T03:04:05|0|COMPLETED|1\n")
+    assert made.jobs.work_us.tolist() == [0]
+
+
 def test_unfinished_jobs_can_run_until_their_limit() -> None:
     made = read(LOG, unfinished="limit")
     assert "102_9" in made.jobs.ids.to_list()

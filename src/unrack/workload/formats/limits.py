@@ -62,7 +62,7 @@ def with_limits(
 ) -> pl.DataFrame:
     """The jobs with a ``request_us`` where they have no limit of their own, and ``endless``: no run is cut there.
 
-    ``endless``: Boolean, which have no limit of their own. ``partition``: String, their partitions, which may be
+    ``endless``: Boolean, of which it is said that they have none. ``partition``: String, their partitions, which may be
     several with commas between them; the longest of their ``limits`` (µs) counts. Others get ``longest_us``.
     """
     known = {
@@ -72,10 +72,8 @@ def with_limits(
     }
     found = partition.replace_strict(list(known), list(known.values()), default=None, return_dtype=pl.Int64)
     endless = endless.fill_null(False) & jobs["request_us"].is_null()
-    jobs = jobs.with_columns(endless=endless, partition_us=found)
-    tally.change_where(jobs, "limit of the partition", pl.col("endless") & pl.col("partition_us").is_not_null())
-    tally.change_where(jobs, "limit not known", pl.col("endless") & pl.col("partition_us").is_null())
-    stood_in = pl.when("endless").then(pl.col("partition_us").fill_null(longest_us)).otherwise("request_us")
-    return jobs.with_columns(request_us=stood_in, endless=pl.col("endless") & pl.col("partition_us").is_null()).drop(
-        "partition_us"
-    )
+    of_partition = jobs["request_us"].is_null() & found.is_not_null()
+    jobs = jobs.with_columns(endless=endless & ~of_partition, request_us=jobs["request_us"].fill_null(found))
+    tally.change("limit of the partition", int(of_partition.sum()))
+    tally.change_where(jobs, "limit not known", pl.col("endless"))
+    return jobs.with_columns(request_us=pl.when("endless").then(longest_us).otherwise("request_us"))

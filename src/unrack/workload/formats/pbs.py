@@ -215,8 +215,8 @@ def read_pbs(
         *unheeded([asked["places"]], "place ignored"),
         *unheeded([pl.Series("Resource_List", [_others(record) for record in kept], pl.String)], "other devices"),
     )
-    frame = with_limits(frame, frame["request_us"].is_null(), frame[f"{EXTRA}queue"], by_queue, longest_us, tally)
     frame = tally.drop(frame, "never started", pl.col(f"{EXTRA}log_wait_s").is_null() & (pl.col("work_us") == 0))
+    frame = with_limits(frame, frame["request_us"].is_null(), frame[f"{EXTRA}queue"], by_queue, longest_us, tally)
     frame = frame.drop("gpus") if gpus == "ignore" else frame.rename({"gpus": DEVICE + gpus})
     start_us = int(frame.select(pl.col("submit_us").min()).item() or 0)
     waits = pl.col(f"{EXTRA}dependency").is_not_null()  # which then says why it was not eligible before

@@ -118,10 +118,14 @@ def read_sacct(
             raise InputError("option memory", repr(memory), "requested or ignore, as jobs run and wait still")
         ours, more, header = begun(jobs, found, choices, tally, running, by_partition, longest_us)
         return workload(source, "sacct", frame.height + more, ours, tally, "keep", header)
-    partition = found.columns(jobs).text("partition")
-    limited = with_limits(jobs, jobs["endless"], partition, by_partition, longest_us, tally)
-    ended = _ended(limited, tally, unfinished)
-    kept = identified(ended, found, tally)
+    ended = _ended(jobs, tally, unfinished)
+    partition = found.columns(ended).text("partition")
+    limited = with_limits(ended, ended["endless"], partition, by_partition, longest_us, tally)
+    open_ended = (_WAITS | _RUNS) & pl.col("request_us").is_not_null()
+    tally.change_where(limited, "run until the limit", open_ended)
+    limited = limited.with_columns(work_us=pl.when(open_ended).then("request_us").otherwise("work_us"))
+    limited = tally.drop(limited, "never started", _WAITS)
+    kept = identified(limited, found, tally)
     used = None
     if memory in ("used", "max"):
         used = _used_mb(found.columns(steps), found.columns(kept), name)
@@ -138,7 +142,7 @@ def read_sacct(
         first = pl.when(time.is_null().any().over(array)).then(None).otherwise(time.min().over(array))
         ours = ours.with_columns(pl.when(array.is_null()).then(time).otherwise(first).alias(f"{EXTRA}begin_s"))
     header = {"Columns": f"a task a node; {size} cores, {memory} memory", "UnixStartTime": str(start_us // 1_000_000)}
-    read = frame.height + kept.height - ended.height
+    read = frame.height + kept.height - limited.height
     return workload(source, "sacct", read, ours, tally, overrun, header)
 
 
@@ -147,20 +151,17 @@ def _none_is_over(state: pl.Series) -> bool:
     return bool(state.is_in(list(HOLDING)).any() and state.is_in(list(HOLDING | WAITING)).fill_null(False).all())
 
 
-def _ended(ours: pl.DataFrame, tally: Tally, unfinished: str) -> pl.DataFrame:
-    """Without the jobs that never ran; those that wait or run still are dropped, or run for their limit."""
-    state, ran, started = pl.col(STATE), pl.col("work_us") > 0, pl.col("start_us").is_not_null()
-    waits = state.is_in(WAITING) & ~ran.fill_null(False)
-    runs = state.is_in(HOLDING)
+_RAN = (pl.col("work_us") > 0).fill_null(False)
+_WAITS, _RUNS = pl.col(STATE).is_in(WAITING) & ~_RAN, pl.col(STATE).is_in(HOLDING)
+
+
+def _ended(jobs: pl.DataFrame, tally: Tally, unfinished: str) -> pl.DataFrame:
+    """Without the jobs that never ran, and under ``unfinished = drop`` without those that wait or run still."""
     if unfinished == "drop":
-        ours = tally.drop(ours, "still waiting", waits)
-        ours = tally.drop(ours, "still running", runs)
-    else:
-        open_ended = (waits | runs).fill_null(False) & pl.col("request_us").is_not_null()
-        tally.change_where(ours, "run until the limit", open_ended)
-        ours = ours.with_columns(work_us=pl.when(open_ended).then(pl.col("request_us")).otherwise(pl.col("work_us")))
-    never = ~ran.fill_null(False) & (~started | (state == "CANCELLED"))
-    return tally.drop(ours, "never started", never)
+        jobs = tally.drop(tally.drop(jobs, "still waiting", _WAITS), "still running", _RUNS)
+    state, unstarted = pl.col(STATE), pl.col("start_us").is_null()
+    never = (state == "CANCELLED") | (unstarted & (state != "COMPLETED").fill_null(True))
+    return tally.drop(jobs, "never started", never & ~_RAN & ~(_WAITS | _RUNS).fill_null(False))
 
 
 def _used_mb(steps: ListingColumns, jobs: ListingColumns, name: str) -> pl.Series | None:
