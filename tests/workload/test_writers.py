@@ -137,3 +137,13 @@ def test_what_swf_has_no_field_for_is_told_when_it_is_left_out(tmp_path: Path) -
     lost = "gpu.devices, tasks of several cores, deadline, constraint"
     assert told["out.swf.gz"].endswith(f"1 job, without {lost}: the format has no field for it\n")
     assert all(told[name].endswith("1 job\n") for name in ("out.csv", "out.parquet"))
+
+
+def test_converting_tells_ids_that_are_lost_and_jobs_that_are_left_out(tmp_path: Path) -> None:
+    rows = "id,submit,run,group,status,user\na,1,9,x y,DONE,a b\nb,-1,9,z,,\nc,2,x,z,,\nd,2,3,z,,\n"
+    (tmp_path / "jobs.csv").write_text(rows)
+    told = CliRunner().invoke(app, ["trace", "convert", str(tmp_path / "jobs.csv"), str(tmp_path / "out.swf")]).output
+    assert "2 jobs, without ids that are no numbers, status: the format has no field for it\n" in told
+    assert told.endswith("Left out of 4 that were read: submit missing 1, bad row 1\n")
+    made = read_trace(tmp_path / "out.swf").jobs
+    assert (made.extra["group"].to_list(), made.user_names) == (["x", "z"], ("a",))

@@ -101,6 +101,8 @@ def _write(out: str, workload: Workload) -> None:
     write_trace(out, workload)
     lost = ", ".join(left_out(out, workload))
     typer.echo(f"{out}: {counted(len(workload), 'job')}{lost and f', without {lost}: the format has no field for it'}")
+    if dropped := ", ".join(f"{rule} {jobs}" for rule, jobs in workload.intake.dropped.items()):
+        typer.echo(f"Left out of {workload.intake.read} that were read: {dropped}")
 
 
 @app.command()

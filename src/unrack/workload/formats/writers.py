@@ -46,9 +46,8 @@ def write_swf(path: str | os.PathLike[str], workload: Workload) -> None:
     """Write a workload in Standard Workload Format; packed if the path ends in ``.gz``.
 
     A job asks for tasks × cores processors; memory is KB per processor. Its wait is that of the log (``log_wait_s``),
-    if it had any. Users, applications, queues and partitions with names are numbered from 1 and named in the header;
-    devices, priorities, deadlines, asks of tiers of memory and all else that jobs wait for or ask of nodes are not in
-    the format and are left out.
+    if it had any. Users, groups, applications, queues and partitions with names are numbered from 1 and named in the
+    header; what :func:`left_out` tells has no field in the format.
     """
     jobs = workload.jobs
     waits = np.rint(_carried(jobs, "log_wait_s", pl.Float64).fill_null(-1).to_numpy() * 1e6).astype(np.int64)
@@ -57,7 +56,7 @@ def write_swf(path: str | os.PathLike[str], workload: Workload) -> None:
     apps, app_notes = _numbered(jobs.app, jobs.app_names, "App")
     places = {
         name: _numbered(*coded(jobs.extra.get_column(name, default=None), len(jobs)), name.capitalize())
-        for name in ("queue", "partition")
+        for name in ("queue", "partition", "group")
     }
     numbers = jobs.ids if jobs.ids.dtype == pl.Int64 else pl.Series(np.arange(1, len(jobs) + 1))
     before = jobs.extra.get_column("preceding", default=jobs.ids.clear(len(jobs))).cast(jobs.ids.dtype, strict=False)
@@ -78,21 +77,15 @@ def write_swf(path: str | os.PathLike[str], workload: Workload) -> None:
             dict(zip(jobs.ids, numbers, strict=True)), default=None, return_dtype=pl.Int64
         ),
         "think time": _seconds((_carried(jobs, "think_s", pl.Float64) * 1e6).round().fill_null(-1e6).cast(pl.Int64)),
-        **{name: _carried(jobs, name, pl.Int64) for name in ("status", "group")},
+        "status": _carried(jobs, "status", pl.Int64),
     }
     frame = pl.DataFrame([said.get(name, missing).alias(name) for name in FIELDS])
     header = {"Workload": workload.name, "MaxJobs": str(len(jobs))}
     header |= {key: workload.intake.header[key] for key in _HEADER_KEYS if key in workload.intake.header}
     notes = [f"; {key}: {' '.join(words.split())}" for key, words in header.items()]
     body = frame.write_csv(include_header=False, separator=" ", null_value="-1", quote_style="never")
-    _write_bytes(
-        path,
-        (
-            "\n".join([*notes, *user_notes, *app_notes, *(note for _, named in places.values() for note in named)])
-            + "\n"
-            + body
-        ).encode(),
-    )
+    named_places = [note for _, place_notes in places.values() for note in place_notes]
+    _write_bytes(path, "\n".join([*notes, *user_notes, *app_notes, *named_places, body]).encode())
 
 
 def left_out(path: str | os.PathLike[str], workload: Workload) -> list[str]:
@@ -104,6 +97,7 @@ def left_out(path: str | os.PathLike[str], workload: Workload) -> list[str]:
         "tasks of several cores": bool(((jobs.tasks > 1) & (jobs.cores > 1)).any()),
         "priority": bool(jobs.priority.any()), "deadline": bool((jobs.deadline_us >= 0).any()),
         "tiers of memory": jobs.slo is not None, "where jobs run": jobs.under_way is not None,
+        "ids that are no numbers": jobs.ids.dtype != pl.Int64, "status": jobs.extra.schema.get("status") == pl.String,
     }  # fmt: skip
     return [*(what for what, said in there.items() if said), *sorted(set(jobs.extra.columns) - SWF_COLUMNS)]
 
