@@ -111,6 +111,14 @@ def test_a_table_made_of_a_log_is_a_log_again(tmp_path: Path) -> None:
     assert read_trace(tmp_path / "again.swf").jobs.digest() == read_trace(tmp_path / "log.swf").jobs.digest()
 
 
+@pytest.mark.parametrize("log", ["slurm/samples/sacct.txt", "slurm/samples/squeue-o.txt", "pbs/samples/torque"])
+def test_a_table_made_of_a_list_of_a_batch_system_is_found_to_be_a_table(tmp_path: Path, log: str) -> None:
+    made = read_trace(Path(__file__).parent / log)
+    write_trace(tmp_path / "table.csv", made)
+    back = read_trace(tmp_path / "table.csv")
+    assert (back.intake.format, back.jobs.work_us.tolist()) == ("csv", made.jobs.work_us.tolist())
+
+
 def test_a_gzip_file_has_the_same_bytes_each_time(tmp_path: Path) -> None:
     made = generate({"jobs": 50, "arrivals": {"gap_s": 1}, "classes": [{"run_s": 5}]})
     write_trace(tmp_path / "a.swf.gz", made)

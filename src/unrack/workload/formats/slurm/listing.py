@@ -76,7 +76,7 @@ class Listing(NamedTuple):
 
 
 def heads_a_list(line: str) -> bool:
-    """Whether a line is the header of such a table.
+    """Whether a line is the header of such a table; one of unrack's own has a column ``run``.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def heads_a_list(line: str) -> bool:
     (True, True, False)
     """
     names = {plain(name) for name in re.split(r"[^\w()]+", line)}
-    return bool(names & {"jobid", "jobidraw", "arrayjobid"}) and bool(names & GIVEAWAY)
+    return bool(names & {"jobid", "jobidraw", "arrayjobid"} and names & GIVEAWAY) and not {"submit", "run"} <= names
 
 
 def listing(source: Source, delimiter: str | None = None) -> Listing:
