@@ -216,6 +216,7 @@ WRONG = {
     "explain without a choice": (["explain", "out", "1"], ["--run", "fcfs", "easy"]),
     "explain with a wrong choice": (["explain", "out", "1", "--run", "x"], ["'x'"]),
     "explain of no such job": (["explain", "out", "999", "--run", "easy"], ["'999'"]),
+    "holdings into no folder": (["holdings", "out", "--run", "fcfs", "--out", "gone/h.csv"], ["--out gone/h.csv"]),
     "trace that is not there": (["trace", "info", "gone.swf"], ["gone.swf"]),
     "trace that is none": (["trace", "info", "study.toml"], ["study.toml"]),
     "trace of an unknown format": (["trace", "info", "study.toml", "--format", "swff"], ["swff"]),

@@ -14,6 +14,7 @@ from unrack.cli.main import app
 from unrack.errors import InputError, TraceError
 from unrack.workload.formats.readers import read_trace
 from unrack.workload.formats.rules import Intake
+from unrack.workload.formats.source import Source
 from unrack.workload.formats.writers import write_swf, write_trace
 from unrack.workload.generate.generator import generate
 from unrack.workload.job import JobTable, Workload, job_table
@@ -155,3 +156,26 @@ def test_converting_tells_ids_that_are_lost_and_jobs_that_are_left_out(tmp_path:
     assert told.endswith("Left out of 4 that were read: submit missing 1, bad row 1\n")
     made = read_trace(tmp_path / "out.swf").jobs
     assert (made.extra["group"].to_list(), made.user_names) == (["x", "z"], ("a",))
+
+
+def test_converting_does_not_write_over_the_log(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("submit,run\n0,1\n1,x\n2,3\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "jobs.csv")
+    for out in ("jobs.csv", "link.csv"):
+        result = CliRunner().invoke(app, ["trace", "convert", str(tmp_path / "jobs.csv"), str(tmp_path / out)])
+        assert "wanted another file" in str(result.exception)
+    assert "1,x" in (tmp_path / "jobs.csv").read_text()
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, data: bytes) -> int:
+        path.open("wb").write(data[:5])
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "out.csv").write_text("before")
+    made = read_trace(Source("log.csv", b"submit,run\n0,1\n"))
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(TraceError, match="No space left"):
+        write_trace(tmp_path / "out.csv", made)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+    assert (tmp_path / "out.csv").read_text() == "before"

@@ -176,9 +176,11 @@ def need_ending(option: str, path: str | Path | None, *endings: str) -> None:
 
 
 def write(path: str | Path, content: str | bytes, option: str = "") -> None:
-    """Write a file; the InputError names the ``option`` that asked for it, if one is given."""
+    """Write a file, or leave what was there; the InputError names the ``option`` that asked for it, if one is given."""
+    from unrack.workload.formats.writers import write_whole
+
     try:
-        Path(path).expanduser().write_bytes(content.encode() if isinstance(content, str) else content)
+        write_whole(Path(path).expanduser(), content)
     except OSError as error:
         where = f"{option} {path}".strip()
         raise InputError(where, error.strerror or str(error), "a file that can be written") from None

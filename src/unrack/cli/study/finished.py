@@ -82,7 +82,7 @@ def holdings(
 
     from unrack.metric.holdings import totals
     from unrack.study.results.from_folder import finished_run
-    from unrack.study.results.record import packed, write_whole
+    from unrack.study.results.record import packed
 
     need_ending("--out", out, ".csv", ".parquet")
     again = finished_run(directory, run)
@@ -91,7 +91,7 @@ def holdings(
         again.index(job)
         held = held.filter(pl.col("job").cast(pl.String) == job)
     if out is not None:
-        write_whole(out, held.write_csv() if out.suffix == ".csv" else packed(held))
+        write(out, held.write_csv() if out.suffix == ".csv" else packed(held), "--out")
     shown = totals(held, again.cluster()) if job is None else held
     if as_json:
         print_json(shown.to_dicts(), other=str)

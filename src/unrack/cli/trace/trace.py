@@ -78,6 +78,7 @@ def convert(
     strict: Strict = False,
 ) -> None:
     """Read a workload and write it in another format; dropped jobs stay out."""
+    need_another("OUT", out, log)
     _write(out, read(log, format, option, strict))
 
 
@@ -93,6 +94,14 @@ def make(
 
     written = Document.read(Path(spec).expanduser(), "a specification")
     _write(out, generate(written.table, seed, Path(spec).stem, written.folder))
+
+
+def need_another(option: str, path: str, read: str) -> None:
+    """Refuse to write over the file that is read."""
+    from unrack.workload.formats.source import find
+
+    if (out := Path(path).expanduser()).exists() and out.samefile(find(read)):
+        raise InputError(option, repr(path), "another file than the one that is read, of which rows may be left out")
 
 
 def _write(out: str, workload: Workload) -> None:
@@ -158,18 +167,13 @@ def _suggest(log: str) -> None:
         return
     typer.echo(f"{log} is a table with the columns {', '.join(found.header)}.")
     if found.columns:
-        reads = f"this reads {found.jobs:,} jobs" if found.jobs is not None else "a mapping to begin with"
+        reads = f"this reads {counted(found.jobs, 'job')}" if found.jobs is not None else "a mapping to begin with"
         typer.echo(f"By their names and contents, {reads}:\n\n    {found.line(log)}\n")
     for sentence in found.missing:
         typer.echo(f"Missing: {sentence}")
 
 
-def read(
-    log: str,
-    format: str | None,  # noqa: A002 -- named after the option
-    option: list[str] | None,
-    strict: bool,
-) -> Workload:
+def read(log: str, format: str | None, option: list[str] | None, strict: bool) -> Workload:  # noqa: A002 -- the option
     """The workload that a command is given."""
     from unrack.workload.formats.readers import read_trace
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unrack.cli.options import Json, facts, grid, need_ending, print_json, print_page
-from unrack.cli.trace.trace import parse_options
+from unrack.cli.trace.trace import need_another, parse_options
 from unrack.errors import check_choice
 from unrack.facts import counted
 from unrack.units import seconds_text
@@ -61,6 +61,7 @@ def thin(
     from unrack.workload.usage.thin import thinned
 
     need_ending("--out", out, *_TABLES)
+    need_another("--out", out, file)
     series = read_series(file, option)
     made = thinned(series, error, rise)
     write_frame(out, tidy_table(made.curves, series.ids, series.run_s, series.shares))

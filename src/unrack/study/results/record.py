@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from io import BytesIO
@@ -17,6 +17,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from unrack.errors import InputError, UnrackError, first_fault, got_and_want
+from unrack.workload.formats.writers import write_whole as write_whole
 
 RECORD = "run.json"
 FILES, CHECKSUM = "files", "checksum"
@@ -61,24 +62,6 @@ class RunRecord(_Kept):
     parameters: dict[str, Any] | None = None
     faults: list[list[Any]] = Field(default_factory=list)
     files: dict[str, str] = Field(default_factory=dict)
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file, or leave what was there: never a part.
-
-    Raises
-    ------
-    OSError
-        It names the file, also where the disk is full.
-    """
-    fresh = path.with_name(f"{path.name}.part")
-    try:
-        fresh.write_bytes(content.encode() if isinstance(content, str) else content)
-        fresh.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            fresh.unlink()
-        raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk names no file
 
 
 def defused(value: object) -> object:

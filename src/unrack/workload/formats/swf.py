@@ -12,6 +12,7 @@ import io
 import os
 import re
 from fractions import Fraction
+from functools import cache
 
 import polars as pl
 
@@ -84,13 +85,8 @@ def read_swf(
     source = load(path)
     text = text_bytes(source)
     lines = normal_lines(text)
-    numbers: list[int] = []  # of the job lines; found once something is at fault
-
-    def line_of(row: int) -> int:
-        numbers.extend(() if numbers else job_lines(text))
-        return numbers[row]
-
-    at = Locator(source, line_of)
+    number = cache(lambda: job_lines(text))  # of each job line; found once something is at fault
+    at = Locator(source, lambda row: number()[row])
     raw = _field_columns(lines, at).with_row_index("row")
     tally = Tally()
     if node_spec:
@@ -99,7 +95,7 @@ def read_swf(
     tally.change_where(frame, "extra fields", pl.col("more").is_not_null())
     frame = _sized(frame, tally, procs_per_task)
     rows = frame["row"]
-    kept_at = Locator(source, lambda row: line_of(rows[row]))
+    kept_at = Locator(source, lambda row: number()[rows[row]])
     frame = _memory(frame, kept_at, memory, memory_per, unit)
     known = {"user": "user", "executable": "app"} | {
         name: EXTRA + name for name in ("group", "queue", "partition", "status")

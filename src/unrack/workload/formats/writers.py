@@ -52,9 +52,10 @@ def write_swf(path: str | os.PathLike[str], workload: Workload) -> None:
     jobs = workload.jobs
     waits = np.rint(_carried(jobs, "log_wait_s", pl.Float64).fill_null(-1).to_numpy() * 1e6).astype(np.int64)
     procs = pl.Series(jobs.tasks * jobs.cores)
-    users, user_notes = _numbered(jobs.user, jobs.user_names, "User")
-    apps, app_notes = _numbered(jobs.app, jobs.app_names, "App")
-    places = {
+    numbered = {
+        "user": _numbered(jobs.user, jobs.user_names, "User"),
+        "executable": _numbered(jobs.app, jobs.app_names, "App"),
+    } | {
         name: _numbered(*coded(jobs.extra.get_column(name, default=None), len(jobs)), name.capitalize())
         for name in ("queue", "partition", "group")
     }
@@ -70,9 +71,7 @@ def write_swf(path: str | os.PathLike[str], workload: Workload) -> None:
         "requested processors": procs,
         "requested time": _seconds(jobs.request_us),
         "requested memory": pl.Series(np.where(jobs.memory_mb > 0, -(-jobs.memory_mb * 1024 // jobs.cores), -1)),
-        "user": users,
-        "executable": apps,
-        **{name: values for name, (values, _) in places.items()},
+        **{name: values for name, (values, _) in numbered.items()},
         "preceding job": before.replace_strict(
             dict(zip(jobs.ids, numbers, strict=True)), default=None, return_dtype=pl.Int64
         ),
@@ -84,8 +83,8 @@ def write_swf(path: str | os.PathLike[str], workload: Workload) -> None:
     header |= {key: workload.intake.header[key] for key in _HEADER_KEYS if key in workload.intake.header}
     notes = [f"; {key}: {' '.join(words.split())}" for key, words in header.items()]
     body = frame.write_csv(include_header=False, separator=" ", null_value="-1", quote_style="never")
-    named_places = [note for _, place_notes in places.values() for note in place_notes]
-    _write_bytes(path, "\n".join([*notes, *user_notes, *app_notes, *named_places, body]).encode())
+    notes += [note for _, names in numbered.values() for note in names]
+    _write_bytes(path, "\n".join([*notes, body]).encode())
 
 
 def left_out(path: str | os.PathLike[str], workload: Workload) -> list[str]:
@@ -115,7 +114,6 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
     def time(values: Ints) -> pl.Series:
         return pl.Series(values) / 1e6 if parquet else _seconds(values)
 
-    deadline = time(jobs.deadline_us)
     columns = {
         "id": jobs.ids,
         "submit": time(jobs.submit_us),
@@ -125,7 +123,7 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
         "cores": pl.Series(jobs.cores),
         "memory": pl.Series(jobs.memory_mb),
         "priority": pl.Series(jobs.priority),
-        "deadline": deadline.set(pl.Series(jobs.deadline_us < 0), None),
+        "deadline": time(jobs.deadline_us).set(pl.Series(jobs.deadline_us < 0), None),
         "user": named(jobs.user, jobs.user_names),
         "app": named(jobs.app, jobs.app_names),
     }
@@ -183,6 +181,26 @@ def _write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     given = os.fspath(path)
     packed = gzip.compress(data, mtime=0) if given.endswith(".gz") else data
     try:
-        Path(given).expanduser().write_bytes(packed)
+        write_whole(Path(given).expanduser(), packed)
     except OSError as error:
         raise TraceError(given, None, "", error.strerror or str(error), "a file that can be written") from None
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file, or leave what was there: never a part, but of what is no file or in a folder that is read-only.
+
+    Raises
+    ------
+    OSError
+        It names the file, also where the disk is full.
+    """
+    target = path.resolve()
+    apart = (target.is_file() or not target.exists()) and os.access(target.parent, os.W_OK)
+    fresh = target.with_name(f"{target.name}.part") if apart else target
+    try:
+        fresh.write_bytes(content.encode() if isinstance(content, str) else content)
+        fresh.replace(target)
+    except OSError as error:
+        if apart:
+            fresh.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk names no file
