@@ -219,7 +219,7 @@ def first_fault(faults: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
 
 
-_KINDS = {"int": "a whole number", "float": "a number", "string": "text", "bool": "true or false"}
+_KINDS = {"int": "a whole number", "float": "a number", "string": "text", "bool": "true or false", "list": "a list"}
 """What a model takes of one kind, in words."""
 
 

@@ -34,6 +34,19 @@ FAULTY = {
     "not TOML": ("policies = [", ["line"]),
     "empty": ("", ["clusters", "nothing"]),
     "unknown key": (GOOD.replace("policies", "polices"), ["polices", "line 3", "'policies' perhaps"]),
+    "unknown key of a workload": (
+        GOOD.replace('name = "some"', 'tracee = "x"'),
+        ["workloads[0].tracee", "'trace' perhaps"],
+    ),
+    "unknown key of a fault": (
+        GOOD + "[[faults]]\ndomain = 'node1'\natt = 5\n",
+        ["faults[0].att", "'at' perhaps, or one of domain, at, repair_after"],
+    ),
+    "unknown key of the window": (GOOD + "[measure]\nform = 5\n", ["measure.form", "'from' perhaps"]),
+    "a table in place of a list": (
+        "faults.domain = 'node1'" + GOOD,
+        ["faults: got {'domain': 'node1'}, wanted a list"],
+    ),
     "unknown policy": (GOOD.replace('"fcfs"', '"fcsf"'), ["fcsf", "'fcfs' perhaps"]),
     "unknown parameter": (GOOD.replace("order=sjf", "odrer=sjf"), ["odrer", "order"]),
     "unknown order": (GOOD.replace("order=sjf", "order=best"), ["'best'", "fcfs, sjf"]),

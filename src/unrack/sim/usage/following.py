@@ -210,4 +210,6 @@ def make_memory_changes(value: Mapping[str, Any] | MemoryChanges | None) -> Memo
         return MemoryChanges.model_validate(dict(value or {}))
     except ValidationError as error:
         fault = first_fault(error.errors())
-        raise InputError(f"memory_changes, {fault['loc'][0]}", *got_and_want(fault)) from None
+        raise InputError(
+            f"memory_changes, {fault['loc'][0]}", *got_and_want(fault, list(MemoryChanges.model_fields))
+        ) from None

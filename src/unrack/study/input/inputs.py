@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -55,9 +55,8 @@ class Document:
         try:
             text = file.read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise StudyError(
-                where, f"bytes that are not UTF-8 (at byte {error.start})", "a TOML file in UTF-8"
-            ) from None
+            got = f"bytes that are not UTF-8 (at byte {error.start})"
+            raise StudyError(where, got, "a TOML file in UTF-8") from None
         except (OSError, ValueError) as error:
             got = "a folder" if isinstance(error, IsADirectoryError) else getattr(error, "strerror", None) or str(error)
             copied = f"; unrack init study --example {file.stem} copies one" if file.parent.name == "examples" else ""
@@ -96,11 +95,21 @@ class Document:
             return model.model_validate(dict(table))
         except ValidationError as error:
             first = first_fault(error.errors())
-        at = (*location, *first["loc"])
-        if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
-            known = [info.alias or name for name, info in model.model_fields.items()]
-            raise self.fault(at, "an unknown key", nearest(str(first["loc"][0]), known)) from None
-        raise self.fault(at, *got_and_want(first)) from None
+        got, want = got_and_want(first)
+        if first["type"] == "extra_forbidden":
+            want = nearest(str(first["loc"][-1]), keys_at(model, first["loc"]))
+        raise self.fault((*location, *first["loc"]), got, want) from None
+
+
+def keys_at(kind: Any, location: Location) -> list[str]:
+    """The keys that the table around a location may have: in a model, or in lists or a choice of models."""
+    if not isinstance(kind, type) or not issubclass(kind, BaseModel):
+        within = location[1:] if isinstance(location[0], int) else location
+        return next((keys for one in get_args(kind) if (keys := keys_at(one, within))), [])
+    if len(location) == 1:
+        return [info.alias or name for name, info in kind.model_fields.items()]
+    inner = (info.annotation for name, info in kind.model_fields.items() if location[0] in (name, info.alias))
+    return keys_at(next(inner, None), location[1:])
 
 
 def dotted(location: Sequence[str | int]) -> str:

@@ -136,9 +136,7 @@ def find(path: str | os.PathLike[str]) -> Path:
     given = os.fspath(path)
     expanded = Path(os.path.expandvars(given)).expanduser()
     folder = os.environ.get(TRACES_VARIABLE, "")
-    candidates = (
-        [expanded] if expanded.is_absolute() or not folder else [expanded, Path(folder).expanduser() / expanded]
-    )
+    candidates = [expanded, *([Path(folder).expanduser() / expanded] if folder and not expanded.is_absolute() else [])]
     try:
         for candidate in candidates:
             if candidate.is_file():

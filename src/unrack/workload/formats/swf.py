@@ -175,9 +175,7 @@ def _sized(frame: pl.DataFrame, tally: Tally, procs_per_task: int) -> pl.DataFra
 
 
 def _memory(frame: pl.DataFrame, at: Locator, memory: str, memory_per: str, unit: Fraction) -> pl.DataFrame:
-    fields = {"requested": ["requested memory"], "used": ["used memory"]}.get(
-        memory, ["requested memory", "used memory"]
-    )
+    fields = [f"{which} memory" for which in ("requested", "used") if memory in (which, "max", "ignore")]
     given = frame.select(
         pl.max_horizontal(pl.when(pl.col(name) > 0).then(pl.col(name)) for name in fields).alias("memory")
     ).to_series()

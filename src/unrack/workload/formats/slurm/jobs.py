@@ -123,16 +123,8 @@ def _tasks(table: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     uneven = (gpus > nodes) & (gpus % nodes != 0)
     tally.change_where(table, "a task a GPU", uneven)
     tally.change_where(table, "nodes not said", nodes.is_null() & (cpus > 1))
-    tasks = (
-        pl.when(uneven)
-        .then(gpus)
-        .when(nodes.is_not_null())
-        .then(nodes)
-        .when(gpus > 0)
-        .then(pl.lit(1, pl.Int64))
-        .otherwise(cpus)
-    )
-    table = table.with_columns(tasks=tasks)
+    without_nodes = pl.when(gpus > 0).then(pl.lit(1, pl.Int64)).otherwise(cpus)
+    table = table.with_columns(tasks=pl.when(uneven).then(gpus).otherwise(pl.coalesce(nodes, without_nodes)))
     tally.change_where(table, "cores rounded up", cpus % pl.col("tasks") != 0)
     return table.with_columns(cores=(cpus + pl.col("tasks") - 1) // pl.col("tasks")).with_columns(
         tasks=pl.when(cpus.is_not_null()).then(pl.col("tasks"))
