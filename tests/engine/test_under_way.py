@@ -227,6 +227,36 @@ def test_licences_and_gpus_of_jobs_that_run_are_taken(tmp_path: Path) -> None:
         run(tmp_path, text + "4,0,10,1,1,n1,0,1,0\n", cluster=cluster)
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize(("waits", "start"), [
+    ("after:1", 0), ("after:2", 0), ("after:1+1", 30), ("after:1+10", 570), ("after:2+0", 0), ("afterok:2", 40),
+])  # fmt: skip
+def test_a_job_that_runs_began_before_the_run_for_those_that_wait_for_its_start(
+    waits: str, start: float, tmp_path: Path
+) -> None:
+    """Its audit failed, and minutes after its start were counted from when the run began."""
+    head, *rows, last = NOW.splitlines()
+    text = "\n".join([f"{head},dependency", *(f"{row}," for row in rows), f"{last},{waits}"])
+    assert run(tmp_path, text, "list(backfill=any)").jobs["start_s"][3] == start
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("start", [-50, 0, 200])
+def test_jobs_that_run_where_nodes_are_kept_for_others_may_have_been_there_before(start: int, tmp_path: Path) -> None:
+    """The run failed, by its audit: they do not start there. One of the reservation runs before it begins."""
+    window = {"name": "r", "nodes": ["n1"], "licences": {"lic": 2}, "start": start, "duration": 100, "users": ["a"]}
+    cluster = Cluster.from_dict({
+        "nodes": [{"count": 2, "cores": 8, "names": "n[1-2]"}], "counted": [{"name": "lic", "amount": 2}],
+        "site": {"reservations": [window]},
+    })  # fmt: skip
+    text = """id,submit,run,tasks,cores,user,on,ran,counted.lic,reservation
+1,0,10,1,4,b,n1,5,1,
+2,0,10,1,4,a,n1,5,0,r
+3,0,10,1,1,b,,,0,
+"""
+    assert run(tmp_path, text, cluster=cluster).jobs["start_s"].to_list() == [0, 0, 0]
+
+
 def test_filters_leave_jobs_that_run_where_they_are(tmp_path: Path) -> None:
     workload = read_trace(written(tmp_path, NOW))
     shaken = filtered(workload, {"jitter": "30 s"}, seed=3).jobs

@@ -162,6 +162,8 @@ class Kernel:
             self.core.handle(events.Adopted(told, lease, self.expected_us(job), work_us), now)
             self.kept_work[job] = self.work[job] - ran_us
             self.standing.add(job)
+            if self.graph is not None:
+                self.graph.started(job, now - ran_us)
             self.begin(lease, now)
         if drained := self.core.state.cluster.drained:
             self.core.handle(events.Drained(drained), self.submit[0] if len(self.submit) else 0)

@@ -254,7 +254,8 @@ def order_violation(t: Tables) -> Violation | None:
     began, ended = none + NEVER_US, none - 1
     np.minimum.at(began, s.job, s.start)
     np.maximum.at(ended, s.job, s.end)
-    began[t.ran_before] = NEVER_US
+    if t.ran_before.any():
+        began -= np.where(t.ran_before, micro(jobs["ran_s"]), 0)
     well = (jobs["state"] == "finished").to_numpy() & graph.ends_well
 
     def met(job: int, other: int, kind: After, delay_us: int) -> bool:
@@ -266,7 +267,7 @@ def order_violation(t: Tables) -> Violation | None:
     wrong = began < graph.begin_us
     for job, waits in graph.waits.items():
         wrong[job] |= not all(any(met(job, *way) for way in ways) for ways in waits)
-    for job in np.flatnonzero(wrong & (began < NEVER_US))[:1].tolist():
+    for job in np.flatnonzero(wrong & (began < NEVER_US) & ~t.ran_before)[:1].tolist():
         return Violation(f"{t.name(job)} starts before what it waits for has come", int(began[job]))
     return None
 
@@ -286,10 +287,16 @@ def _until(t: Tables, own: Spans) -> Ints:
     return own.start + np.where(first & (own.job >= 0) & (own.span == 1), np.maximum(time, 1), 1)
 
 
+def _began(t: Tables, own: Spans, rows: Ints) -> Ints:
+    """Those of some rows with which a job starts; one that ran before the run was there already."""
+    rows = rows[(own.job[rows] >= 0) & (own.span[rows] == 1)]
+    return rows[~t.ran_before[own.job[rows]] | (own.attempt[rows] > 1)]
+
+
 def window_violation(t: Tables) -> Violation | None:
     """The first job that starts, or borrows, where nodes are kept for others while it runs, or when it may not run."""
     windows, held, lent, lender = t.cluster.places.windows, t.held, t.lent, whole(t["loans"]["lender"])
-    begins = np.flatnonzero((held.job >= 0) & (held.span == 1)) if windows else np.zeros(0, np.int64)
+    begins = _began(t, held, np.arange(len(held.job))) if windows else np.zeros(0, np.int64)
     if not len(begins):
         return None
     which, node = each_of(*(whole(t["placements"][name])[begins] for name in ("first_node", "nodes")))
@@ -325,7 +332,7 @@ def kept_violation(t: Tables) -> Violation | None:
     of = np.array([places.number(*key) for key in keys], np.int64)
     for place, windows in places.kept.items():
         mine = np.flatnonzero((of == place) & (own.job >= 0))
-        begins = own.start[mine[own.span[mine] == 1]]
+        begins = own.start[_began(t, own, mine)]
         for window in windows:
             most = int(places.total[place]) - window.amount
             there = begins[(begins >= window.start_us) & (begins < window.end_us)]
