@@ -223,6 +223,60 @@ def test_a_job_that_is_stopped_waits_behind_all_and_what_it_did_is_lost(tmp_path
     assert next(one for one in found.others.moved if one.job == "2").after_s == pytest.approx(3600, abs=0.01)
 
 
+WAITS = [
+    {"id": "1", "submit": 0, "request": 600, "cores": 16, "on": "n1", "ran": 300, "dependency": ""},
+    {"id": "2", "submit": 1e-6, "request": 60, "dependency": "afterany:1"},
+    {"id": "3", "submit": 2e-6, "request": 60, "dependency": "afterok:1"},
+    {"id": "4", "submit": 3e-6, "request": 60, "dependency": "afterok:3"},
+    {"id": "5", "submit": 4e-6, "request": 60, "dependency": "after:3", "deadline": 900},
+]
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(("question", "starts"), [
+    ({}, [300, 300, 360, 300]),
+    ({"end": ["1"]}, [0, None, None, 0]),
+    ({"end": ["3"]}, [300, None, None, 0]),
+    ({"end": ["1", "5"]}, [0, None, None, None]),
+    ({"requeue": ["1"]}, [600, 600, 660, 600]),
+    ({"job": "4", "asks": {"cores": 2}}, [300, 300, 360, 300]),
+    ({"job": "4", "asks": {"dependency": "after:1"}}, [300, 300, 0, 300]),
+])  # fmt: skip
+def test_jobs_wait_for_others_whatever_becomes_of_these(
+    question: Row, starts: list[int | None], tmp_path: Path
+) -> None:
+    """Where one ended, the question was an error; one that asks for something else waited for none."""
+    found = told(study(tmp_path, WAITS, policy="easy"), **question).after
+    at = dict(zip(found.ids, (found.start_us / 1e6).round().tolist(), strict=True))
+    assert [at.get(one, 1e12) if at.get(one, 1e12) < 1e12 else None for one in "2345"] == starts
+
+
+def test_a_new_job_waits_for_what_it_says_and_for_nothing_that_is_not_there(tmp_path: Path) -> None:
+    path = study(tmp_path, WAITS)
+    ask = {"id": "new", "tasks": 1, "cores": 1, "request": 60.0}
+    assert told(path, submit=[{**ask, "dependency": "afterok:3:2"}]).start_s == pytest.approx(360, abs=0.01)
+    for text in ("afterok:9", "afterok:1:9", "expand:1"):
+        with pytest.raises(InputError, match=f"dependency: got '{text}', wanted"):
+            told(path, submit=[{**ask, "dependency": text}])
+
+
+def test_a_job_that_asks_for_something_else_keeps_its_deadline(tmp_path: Path) -> None:
+    jobs = [
+        {"id": "1", "submit": 0, "request": 600, "cores": 16, "on": "n1", "ran": 300},
+        {"id": "2", "submit": 1e-6, "request": 60, "cores": 16},
+        {"id": "3", "submit": 2e-6, "request": 60, "cores": 16, "deadline": 900},
+    ]
+    path = study(tmp_path, jobs, NODES.replace("4", "1", 1).replace("-4", "-1"), "", "easy(order=edf)")
+    assert told(path, job="3").start_s == told(path, job="3", asks={"request": 50.0}).start_s == 300
+
+
+@pytest.mark.parametrize("option", ["end", "requeue"])
+def test_a_job_that_is_said_twice_is_one(option: str, tmp_path: Path) -> None:
+    path = study(tmp_path, JOBS)
+    once, twice = (told(path, **{option: ["2"] * times}) for times in (1, 2))
+    assert (once.after.ids, once.lost_core_h, once.others) == (twice.after.ids, twice.lost_core_h, twice.others)
+
+
 def test_a_key_of_the_study_may_be_another(tmp_path: Path) -> None:
     limit = "\n[clusters.site]\nlimits = [{per = 'user', amounts = {cores = 16}}]"
     jobs = [

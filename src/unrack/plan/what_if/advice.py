@@ -12,7 +12,7 @@ import numpy as np
 from unrack.core import Core
 from unrack.kernels.arrays import Bools, Ints
 from unrack.ledger.state import HELD, QUEUED, REJECTED
-from unrack.plan.what_if.scene import Change, Columns, Scene, StudySource, columns_of, with_jobs, without
+from unrack.plan.what_if.scene import Change, Columns, Scene, StudySource, stopped, with_jobs, without
 from unrack.plan.what_if.starts import Starts, more_like, others_of, starts_of
 from unrack.reasons import Code, Reason
 from unrack.sim.explained.job import is_earlier
@@ -293,9 +293,8 @@ def _stops(scene: Scene, ask: Columns, seen: Look) -> list[_Step]:
     for rows in stop_sets(scene, ask, seen):
         names = [str(scene.jobs.ids[row]) for row in rows]
 
-        def make(rows: Sequence[int] = rows) -> Scene:
-            again = [columns_of(scene.jobs, row) for row in rows]
-            return with_jobs(without(scene, rows), again)
+        def make(rows: list[int] = rows) -> Scene:
+            return stopped(scene, [], rows)
 
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         lost = sum(map(scene.lost_core_h, rows))

@@ -24,6 +24,7 @@ from unrack.plan.what_if.scene import (
     columns_of,
     read_set,
     state_at,
+    stopped,
     with_jobs,
     without,
 )
@@ -167,21 +168,18 @@ def _as_workload(jobs: Any) -> Workload:
 
 
 def _moved(scene: Scene, question: Question) -> tuple[Scene, float]:
-    """The scene without jobs that are ended, and with those that are queued again behind all; and the work lost, h."""
-    runs, lost = scene.runs, 0.0
-    rows = [scene.number(job, "--end") for job in question.end]
-    again = [scene.number(job, "--requeue") for job in question.requeue]
-    for job, row in zip(question.requeue, again, strict=True):
-        if not runs[row]:
+    """The scene with jobs that are ended, or queued again behind all; and the work lost, h."""
+    if question.job in question.end:
+        raise InputError("--end", f"{question.job!r}, which is asked about", "another job")
+    rows = list(dict.fromkeys(scene.number(job, "--end") for job in question.end))
+    again = {scene.number(job, "--requeue"): job for job in question.requeue}
+    for row, job in again.items():
+        if not scene.runs[row]:
             raise InputError("--requeue", f"{job!r}, which does not run", "a job that runs")
-    if not rows and not again:
-        return scene, 0.0
-    if twice := {*rows} & {*again}:
-        raise InputError("--requeue", f"{scene.jobs.ids[min(twice)]!r}, which is to end", "another job")
-    for row in {*rows, *again}:
-        lost += scene.lost_core_h(row)
-    queued = [columns_of(scene.jobs, row) for row in again]
-    return with_jobs(without(scene, [*rows, *again]), queued), lost
+        if row in rows:
+            raise InputError("--requeue", f"{job!r}, which is to end", "another job")
+    lost = sum(scene.lost_core_h(row) for row in (*rows, *again))
+    return (stopped(scene, rows, list(again)), lost) if rows or again else (scene, 0.0)
 
 
 def _asked(scene: Scene, question: Question) -> tuple[Scene, list[Columns]]:
@@ -254,7 +252,7 @@ def _listed(columns: Mapping[str, Any]) -> str:
 
 MOST_BARS = 60
 """Jobs that are drawn."""
-_OWN = ("id", "tasks", "cores", "memory", "request", "run", "submit", "priority")
+_OWN = ("id", "tasks", "cores", "memory", "request", "run", "submit", "priority", "deadline")
 
 
 def job_words(columns: Columns) -> str:

@@ -28,9 +28,10 @@ from unrack.study.input.inputs import Document, PolicySpec, written_out
 from unrack.study.input.sweep import set_value
 from unrack.units import SECOND_US, seconds_text
 from unrack.workload.formats.asks.columns import COLUMNS
+from unrack.workload.formats.asks.dependencies import waits_for
 from unrack.workload.formats.source import Source as TraceSource
 from unrack.workload.formats.table.read import read_table
-from unrack.workload.job import ESTIMATE, JobTable
+from unrack.workload.job import CORES, ESTIMATE, JobTable
 from unrack.workload.standing import said_on
 from unrack.workload.under_way import UnderWay, order_of
 
@@ -38,6 +39,8 @@ SOON_US = SECOND_US
 """Jobs that are submitted so soon after the beginning are the queue of now. Starts that are less apart are equal."""
 Change = tuple[str, Any] | Callable[[dict[str, Any]], dict[str, Any]]
 """A dotted key of the study, as of ``[sweep]``, and its value; or what makes another content of the cluster file."""
+_TOO_MANY = 2**40
+"""Cores that no node has."""
 _NOT_OF_A_MOMENT = ("sweep", "plan", "measure", "spare")
 
 
@@ -265,7 +268,7 @@ def columns_of(jobs: JobTable, row: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "id": str(job.id), "tasks": demand.tasks, "cores": demand.cores, "memory": demand.memory_mb,
         "request": int(jobs.asks[ESTIMATE, row]) / SECOND_US, "priority": job.priority, "user": job.user,
-        "app": job.app, **devices,
+        "app": job.app, "deadline": max(int(jobs.deadline_us[row]), 0) / SECOND_US, **devices,
         **{name: jobs.extra[name][row] for name in COLUMNS if name in jobs.extra.columns},
     }  # fmt: skip
     return {name: value for name, value in found.items() if value not in (None, "", 0)}
@@ -286,7 +289,37 @@ def with_jobs(scene: Scene, asked: Sequence[Columns], submit_us: int | None = No
     last_us, table = int(jobs.submit_us[scene.queued - 1]) if len(jobs) else 0, jobs
     for place, columns in enumerate(asked, 1):
         table = _joined(table, _row(columns, last_us + place if submit_us is None else submit_us, scene))
+    table = _tied(table, {str(columns["id"]): columns["dependency"] for columns in asked if "dependency" in columns})
     return replace(scene, jobs=table.take(order_of(table)))
+
+
+def _tied(jobs: JobTable, said: Mapping[str, str]) -> JobTable:
+    """The jobs, of which some (id → dependency) wait for others of them."""
+    if not said:
+        return jobs
+    ids, columns = list(map(str, jobs.ids.to_list())), jobs.extra.to_dict()
+    texts = columns["dependency"].to_list() if "dependency" in columns else [None] * len(jobs)
+    columns["dependency"] = pl.Series([said.get(*one) for one in zip(ids, texts, strict=True)], dtype=pl.String)
+    waits = waits_for(jobs.ids, columns)
+    assert waits is not None
+    wrong = waits.absent | waits.unknown.is_not_null()
+    for job in (one for one, bad in zip(ids, wrong, strict=True) if bad and one in said):
+        raise InputError(f"job {job}, dependency", repr(said[job]), "jobs that there are, such as afterok:12,after:13")
+    return replace(jobs, extra=jobs.extra.with_columns(**waits.columns))
+
+
+def stopped(scene: Scene, end: list[int], again: list[int]) -> Scene:
+    """The scene in which some jobs are cancelled, so that they never start, and others queued again behind all."""
+    jobs, asks, submit_us = scene.jobs, scene.jobs.asks.copy(), scene.jobs.submit_us.copy()
+    asks[CORES, end], submit_us[end] = _TOO_MANY, scene.now_us
+    submit_us[again] = submit_us[scene.queued - 1] + 1 + np.arange(len(again))
+    under_way, runs = jobs.under_way, scene.runs
+    if under_way is not None:
+        runs[[*end, *again]] = False
+        on = pl.select(pl.when(pl.Series(runs)).then(under_way.on)).to_series()
+        under_way = UnderWay(on, np.where(runs, under_way.ran_us, 0)) if runs.any() else None
+    jobs = replace(jobs, asks=asks, submit_us=submit_us, under_way=under_way)
+    return replace(scene, jobs=jobs.take(order_of(jobs)))
 
 
 def without(scene: Scene, rows: Sequence[int]) -> Scene:
@@ -305,6 +338,7 @@ def _row(columns: Columns, submit_us: int, scene: Scene) -> JobTable:
             what = "a resource" if is_resource(kind) and kind not in known else "a quantity"
             raise InputError(f"job {columns['id']}, {name}", f"{what} that this system does not have", _there(scene))
     one = {**columns, "submit": submit_us / SECOND_US, "run": columns["request"]}
+    one.pop("dependency", None)  # on jobs that are in no table of one row
     buffer = io.BytesIO()
     pl.DataFrame({name: [value] for name, value in one.items()}).write_parquet(buffer)
     return replace(read_table(TraceSource(str(columns["id"]), buffer.getvalue())).jobs, submit_us=np.array([submit_us]))
