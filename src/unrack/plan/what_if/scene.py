@@ -28,9 +28,11 @@ from unrack.study.input.inputs import Document, PolicySpec, written_out
 from unrack.study.input.sweep import set_value
 from unrack.units import SECOND_US, seconds_text
 from unrack.workload.formats.asks.columns import COLUMNS
-from unrack.workload.formats.asks.dependencies import waits_for
+from unrack.workload.formats.asks.dependencies import parts_of
+from unrack.workload.formats.intake import DEVICE
 from unrack.workload.formats.source import Source as TraceSource
 from unrack.workload.formats.table.read import read_table
+from unrack.workload.formats.writers import as_frame
 from unrack.workload.job import CORES, ESTIMATE, JobTable
 from unrack.workload.standing import said_on
 from unrack.workload.under_way import UnderWay, order_of
@@ -39,7 +41,7 @@ SOON_US = SECOND_US
 """Jobs that are submitted so soon after the beginning are the queue of now. Starts that are less apart are equal."""
 Change = tuple[str, Any] | Callable[[dict[str, Any]], dict[str, Any]]
 """A dotted key of the study, as of ``[sweep]``, and its value; or what makes another content of the cluster file."""
-_TOO_MANY = 2**40
+_TOO_MANY = 10**8
 """Cores that no node has."""
 _NOT_OF_A_MOMENT = ("sweep", "plan", "measure", "spare")
 
@@ -286,26 +288,19 @@ def with_jobs(scene: Scene, asked: Sequence[Columns], submit_us: int | None = No
     if jobs.slo is not None or jobs.usage is not None:
         got = "jobs that ask for tiers of memory" if jobs.slo is not None else "jobs of known use of memory"
         raise InputError("what-if", got, "jobs that ask for cores, memory, and what is counted")
-    last_us, table = int(jobs.submit_us[scene.queued - 1]) if len(jobs) else 0, jobs
-    for place, columns in enumerate(asked, 1):
-        table = _joined(table, _row(columns, last_us + place if submit_us is None else submit_us, scene))
-    table = _tied(table, {str(columns["id"]): columns["dependency"] for columns in asked if "dependency" in columns})
-    return replace(scene, jobs=table.take(order_of(table)))
-
-
-def _tied(jobs: JobTable, said: Mapping[str, str]) -> JobTable:
-    """The jobs, of which some (id → dependency) wait for others of them."""
-    if not said:
-        return jobs
-    ids, columns = list(map(str, jobs.ids.to_list())), jobs.extra.to_dict()
-    texts = columns["dependency"].to_list() if "dependency" in columns else [None] * len(jobs)
-    columns["dependency"] = pl.Series([said.get(*one) for one in zip(ids, texts, strict=True)], dtype=pl.String)
-    waits = waits_for(jobs.ids, columns)
-    assert waits is not None
-    wrong = waits.absent | waits.unknown.is_not_null()
-    for job in (one for one, bad in zip(ids, wrong, strict=True) if bad and one in said):
-        raise InputError(f"job {job}, dependency", repr(said[job]), "jobs that there are, such as afterok:12,after:13")
-    return replace(jobs, extra=jobs.extra.with_columns(**waits.columns))
+    if not asked:
+        return scene
+    last_us = int(jobs.submit_us[scene.queued - 1]) if len(jobs) else 0
+    at_us = [last_us + place if submit_us is None else submit_us for place in range(1, len(asked) + 1)]
+    rows = [_row(columns, at / SECOND_US, scene) for columns, at in zip(asked, at_us, strict=True)]
+    frame = pl.concat([as_frame(jobs, numbers=True).cast({"id": pl.String}), pl.DataFrame(rows)], how="diagonal_relaxed")
+    frame.write_parquet(buffer := io.BytesIO())
+    read = read_table(TraceSource("what-if", buffer.getvalue()), overrun="keep")
+    for columns in (one for one in asked if "dependency" in one):
+        kept, said = read.jobs.extra.filter(read.jobs.ids == columns["id"])["dependency"][0], columns["dependency"]
+        if "dependency not there" in read.intake.changed or len(parts_of(kept or "")) < len(parts_of(said)):
+            raise InputError(f"job {columns['id']}, dependency", repr(said), "jobs that there are, such as afterok:12")
+    return replace(scene, jobs=read.jobs)
 
 
 def stopped(scene: Scene, end: list[int], again: list[int]) -> Scene:
@@ -329,7 +324,7 @@ def without(scene: Scene, rows: Sequence[int]) -> Scene:
     return replace(scene, jobs=scene.jobs.take(kept))
 
 
-def _row(columns: Columns, submit_us: int, scene: Scene) -> JobTable:
+def _row(columns: Columns, submit_s: float, scene: Scene) -> dict[str, Any]:
     known = {kind for kind, _ in scene.cluster.devices.named} | set(scene.cluster.places.installed)
     for name in columns:
         kind, dot, quantity = name.partition(".")
@@ -337,56 +332,11 @@ def _row(columns: Columns, submit_us: int, scene: Scene) -> JobTable:
         if dot and not there:
             what = "a resource" if is_resource(kind) and kind not in known else "a quantity"
             raise InputError(f"job {columns['id']}, {name}", f"{what} that this system does not have", _there(scene))
-    one = {**columns, "submit": submit_us / SECOND_US, "run": columns["request"]}
-    one.pop("dependency", None)  # on jobs that are in no table of one row
-    buffer = io.BytesIO()
-    pl.DataFrame({name: [value] for name, value in one.items()}).write_parquet(buffer)
-    return replace(read_table(TraceSource(str(columns["id"]), buffer.getvalue())).jobs, submit_us=np.array([submit_us]))
+    one = {DEVICE * ("." in name) + name: value for name, value in columns.items()}
+    return {**one, "submit": submit_s, "run": columns["request"]}
 
 
 def _there(scene: Scene) -> str:
     pairs = sorted({*scene.cluster.devices.named, *scene.cluster.places.quantities})
     names = [".".join(pair) for pair in pairs if pair[0] not in ("site", "power")]  # which no job asks for by name
     return f"one of {', '.join(names)}" if names else "cores and memory alone: nothing else is counted"
-
-
-def _joined(first: JobTable, last: JobTable) -> JobTable:
-    """Both tables' rows, one behind the other."""
-    more = len(last)
-
-    def names(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-        return (*one, *(name for name in other if name not in one))
-
-    users, apps = names(first.user_names, last.user_names), names(first.app_names, last.app_names)
-
-    def codes(own: Any, known: tuple[str, ...], every: tuple[str, ...]) -> Any:
-        return np.array([every.index(known[code]) if code >= 0 else -1 for code in own], np.int32)
-
-    def devices(table: JobTable, key: tuple[str, str]) -> Ints:
-        return table.devices.get(key, np.zeros(len(table), np.int64))
-
-    under_way = first.under_way
-    if under_way is not None:
-        under_way = UnderWay(
-            under_way.on.extend_constant(None, more), np.append(under_way.ran_us, np.zeros(more, np.int64))
-        )
-    extra = [table.extra if table.extra.width else pl.DataFrame({"": [None] * len(table)}) for table in (first, last)]
-    joined = pl.concat(extra, how="diagonal_relaxed")
-    ids = [table.ids.cast(pl.String) for table in (first, last)]
-    return JobTable(
-        ids=ids[0].append(ids[1]),
-        submit_us=np.append(first.submit_us, last.submit_us),
-        work_us=np.append(first.work_us, last.work_us),
-        asks=np.ascontiguousarray(np.append(first.asks, last.asks, axis=1)),
-        priority=np.append(first.priority, last.priority),
-        deadline_us=np.append(first.deadline_us, last.deadline_us),
-        user=np.append(first.user, codes(last.user, last.user_names, users)),
-        app=np.append(first.app, codes(last.app, last.app_names, apps)),
-        user_names=users,
-        app_names=apps,
-        extra=joined.drop("", strict=False),
-        devices={
-            key: np.append(devices(first, key), devices(last, key)) for key in {**first.devices, **last.devices}
-        },
-        under_way=under_way,
-    )  # fmt: skip

@@ -108,11 +108,14 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
     memory in MB per task, ``devices.KIND.QUANTITY``; then what is asked of tiers of memory, in MB and names, where jobs
     run when the run begins, and the further columns of the trace.
     """
-    jobs = workload.jobs
-    parquet = _is_parquet(path)
+    write_frame(path, as_frame(workload.jobs, numbers=_is_parquet(path)))
+
+
+def as_frame(jobs: JobTable, *, numbers: bool) -> pl.DataFrame:
+    """Jobs as :func:`write_table` writes them; ``numbers``: times are such, in place of texts."""
 
     def time(values: Ints) -> pl.Series:
-        return pl.Series(values) / 1e6 if parquet else _seconds(values)
+        return pl.Series(values) / 1e6 if numbers else _seconds(values)
 
     columns = {
         "id": jobs.ids,
@@ -136,8 +139,7 @@ def write_table(path: str | os.PathLike[str], workload: Workload) -> None:
         ran = time(jobs.under_way.ran_us)
         columns |= {"on": jobs.under_way.on, "ran": ran.set(pl.Series(~jobs.under_way.runs), None)}
     columns |= {name: jobs.extra[name] for name in jobs.extra.columns if name not in columns}
-    frame = pl.DataFrame([values.alias(name) for name, values in columns.items()])
-    write_frame(path, frame)
+    return pl.DataFrame([values.alias(name) for name, values in columns.items()])
 
 
 def write_frame(path: str | os.PathLike[str], frame: pl.DataFrame) -> None:
