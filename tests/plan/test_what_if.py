@@ -134,6 +134,26 @@ def test_the_state_at_a_time_of_a_run_goes_on_as_the_run_did(policy: str, tmp_pa
         assert again.of(waits) == pytest.approx([int(one) for one in start[start > time_us]], abs=1000)
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize(("waits", "start"), [
+    ("after:1+20", 600), ("afterok:1,after:2+50", 2_990), ("afterok:1:2", 3_000), ("afternotok:1", None),
+    ("after:1+20?afterok:2", 600),
+])  # fmt: skip
+def test_at_a_time_of_a_run_jobs_wait_for_what_is_left_to_wait_for(
+    waits: str, start: float | None, tmp_path: Path
+) -> None:
+    """It was an error where a job waits for one that is over."""
+    jobs = [
+        {"id": "1", "submit": 0, "request": 60, "dependency": ""},
+        {"id": "2", "submit": 590, "request": 3_010, "dependency": "afterany:1"},
+        {"id": "3", "submit": 599, "request": 60, "dependency": waits},
+    ]
+    begun, _ = state_at(StudySource(Document.read(study(tmp_path, jobs))).scene(), 600 * 10**6)
+    starts = starts_of(begun)
+    found = dict(zip(starts.ids, ((starts.start_us - begun.now_us) / 1e6).tolist(), strict=True))
+    assert found.get("3") == pytest.approx(start, abs=0.01)
+
+
 LOW_AND_HIGH = """
 [clusters.site]
 preempt = {{ by = "qos", mode = "{mode}" }}

@@ -28,12 +28,13 @@ from unrack.study.input.inputs import Document, PolicySpec, written_out
 from unrack.study.input.sweep import set_value
 from unrack.units import SECOND_US, seconds_text
 from unrack.workload.formats.asks.columns import COLUMNS
-from unrack.workload.formats.asks.dependencies import parts_of
+from unrack.workload.formats.asks.dependencies import parts_of, waits_for
 from unrack.workload.formats.intake import DEVICE
 from unrack.workload.formats.source import Source as TraceSource
 from unrack.workload.formats.table.read import read_table
 from unrack.workload.formats.writers import as_frame
 from unrack.workload.job import CORES, ESTIMATE, JobTable
+from unrack.workload.site.graph import After, graph_of
 from unrack.workload.standing import said_on
 from unrack.workload.under_way import UnderWay, order_of
 
@@ -208,12 +209,26 @@ def state_at(scene: Scene, time_us: int) -> tuple[Scene, JobTable]:
     asks = jobs.asks.copy()
     asks[ESTIMATE] = np.maximum(asks[ESTIMATE], least)
     under_way = UnderWay(pl.Series(on, dtype=pl.String), ran) if running else None
-    moved = replace(
-        jobs, submit_us=submit, work_us=np.maximum(jobs.work_us, least), asks=asks, under_way=under_way
-    ).take(np.array([job for job in range(len(jobs)) if job not in over], np.int64))
-    return replace(scene, jobs=moved.take(order_of(moved)), notes=(FORGOTTEN,)), jobs.take(
-        np.array(sorted(over), np.int64)
-    )
+    extra, work_us = _with_delays(jobs, log, over), np.maximum(jobs.work_us, least)
+    moved = replace(jobs, submit_us=submit, work_us=work_us, asks=asks, under_way=under_way, extra=extra)
+    moved = moved.take(np.array([job for job in range(len(jobs)) if job not in over], np.int64))
+    if left := waits_for(moved.ids, moved.extra.to_dict()):  # but for those that are over
+        moved = replace(moved, extra=moved.extra.with_columns(**left.columns))
+    ended = jobs.take(np.array(sorted(over), np.int64))
+    return replace(scene, jobs=moved.take(order_of(moved)), notes=(FORGOTTEN,)), ended
+
+
+def _with_delays(jobs: JobTable, log: RunLog, over: Container[int]) -> pl.DataFrame:
+    """The further columns of jobs, of which some begin a time after others that are over."""
+    if (graph := graph_of(jobs)) is None:
+        return jobs.extra
+    begin_us, began, ended = graph.begin_us.copy(), *np.zeros((2, len(jobs)), np.int64)
+    began[log.attempt_job], ended[log.attempt_job] = log.attempt_start_us, log.attempt_end_us
+    for job, waits in graph.waits.items():
+        for ways in waits:
+            met = [(began if kind == After.START else ended)[one] + more for one, kind, more in ways if one in over]
+            begin_us[job] = max(begin_us[job], min(met, default=0))
+    return jobs.extra.with_columns(begin_s=begin_us / SECOND_US)
 
 
 def _span_at(log: RunLog, attempt: int, time_us: int) -> int:
