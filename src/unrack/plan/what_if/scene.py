@@ -187,7 +187,7 @@ def state_at(scene: Scene, time_us: int) -> tuple[Scene, JobTable]:
         raise InputError("--at", when, "no time for a study that begins with running jobs: it is a moment already")
     if any(fault.at_us <= time_us for fault in scene.world.faults):
         raise InputError("--at", f"{when}, after failures of nodes", "a time before the first failure")
-    jobs = scene.jobs.take(scene.jobs.submit_us <= time_us)
+    jobs = _among_themselves(scene.jobs.take(scene.jobs.submit_us <= time_us))
     log = prepared(scene.cluster, jobs, scene.policy, scene.seed, scene.world).run()
     began, ends = log.attempt_start_us <= time_us, log.attempt_end_us > time_us
     running = {int(log.attempt_job[i]): int(i) for i in np.flatnonzero(began & ends)}
@@ -211,11 +211,15 @@ def state_at(scene: Scene, time_us: int) -> tuple[Scene, JobTable]:
     under_way = UnderWay(pl.Series(on, dtype=pl.String), ran) if running else None
     extra, work_us = _with_delays(jobs, log, over), np.maximum(jobs.work_us, least)
     moved = replace(jobs, submit_us=submit, work_us=work_us, asks=asks, under_way=under_way, extra=extra)
-    moved = moved.take(np.array([job for job in range(len(jobs)) if job not in over], np.int64))
-    if left := waits_for(moved.ids, moved.extra.to_dict()):  # but for those that are over
-        moved = replace(moved, extra=moved.extra.with_columns(**left.columns))
+    moved = _among_themselves(moved.take(np.array([job for job in range(len(jobs)) if job not in over], np.int64)))
     ended = jobs.take(np.array(sorted(over), np.int64))
     return replace(scene, jobs=moved.take(order_of(moved)), notes=(FORGOTTEN,)), ended
+
+
+def _among_themselves(jobs: JobTable) -> JobTable:
+    """Jobs that wait for no others than these."""
+    left = waits_for(jobs.ids, jobs.extra.to_dict())
+    return jobs if left is None else replace(jobs, extra=jobs.extra.with_columns(**left.columns))
 
 
 def _with_delays(jobs: JobTable, log: RunLog, over: Container[int]) -> pl.DataFrame:
