@@ -84,6 +84,8 @@ def in_use(content: Mapping[str, Any], table: pl.DataFrame) -> tuple[dict[str, A
     there = table.filter(table["submit"].is_not_null())
     unused = [name for name in table.columns if "." in name and not there[name].sum()]
     asked = {name for name in table.columns if "." in name} - set(unused)
+    reservations = content.get("site", {}).get("reservations", ())
+    asked |= {f"counted.{name}" for one in reservations for name in one.get("licences", ())}
     kept, spare = dict(content), dict[str, Any]()
     if "gpus" in kept and "gpus.count" not in asked:
         spare["gpus"] = kept.pop("gpus")

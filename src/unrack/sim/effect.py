@@ -191,6 +191,8 @@ def _orders(cluster: Cluster, jobs: JobTable, policy: Policy[Any]) -> Iterator[E
 
 
 def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
+    site = cluster.places.installed.get("site")
+    reserved = {name for one in site.file.reservations for name in one.licences} if isinstance(site, Site) else ()
     for part in cluster.places.parts:
         asked = {
             quantity for quantity in part.installed.quantities
@@ -209,7 +211,7 @@ def _resources(cluster: Cluster, jobs: JobTable) -> Iterator[Effect]:
         elif set(part.amounts) == set(part.installed.quantities):
             for quantity in part.installed.quantities:
                 why = "" if quantity in asked else f"no job asks for {part.name}.{quantity}"
-                yield Effect("resources", f"{part.name} {quantity}", why)
+                yield Effect("resources", f"{part.name} {quantity}", why, counted=quantity in reserved)
         else:  # some say how others are asked
             yield Effect("resources", part.name, "" if asked else f"no job asks for {part.name}")
 

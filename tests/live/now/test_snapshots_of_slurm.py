@@ -18,10 +18,13 @@ from unrack.live.slurm.constraints import Partition, Reservation
 from unrack.live.slurm.reading import Reading, SlurmJob
 from unrack.live.slurm.snapshot.rows import waits_for_more
 from unrack.live.slurm.snapshot.snapshot import Snapshot, parts_of, snapshot_of
+from unrack.plan.what_if.answer import Question, answer
+from unrack.plan.what_if.scene import StudySource
 from unrack.policy.table import make_policy
 from unrack.sim.simulate import simulate
 from unrack.slurm_text.scheduler import Scheduler, scheduler_of
 from unrack.study.grid import load_study
+from unrack.study.input.inputs import Document
 from unrack.study.runner import simulated
 
 CONFIG = """Configuration data as of 2026-01-01T00:00:00
@@ -328,3 +331,49 @@ def test_whether_limits_are_enforced_is_read_from_the_configuration() -> None:
     assert not scheduler_of(on.replace("associations,limits,qos", "associations")).limits
     assert not scheduler_of(CONFIG).limits
     assert read_accounting(scheduler_of(CONFIG)) is None
+
+
+def begun(seen: Reading, folder: Path) -> dict[str, float | None]:
+    """When each job of a snapshot that is written and run starts; ``None``: never."""
+    path = folder / "now.toml"
+    snapshot(seen).write(path)
+    result = simulated(load_study(path).runs[0])
+    return dict(zip(result.jobs["job"].cast(pl.String), result.jobs["start_s"].to_list(), strict=True))
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(("asks", "why"), [
+    ({"features": "a"}, "its constraint"), ({"partition": "gone"}, "its partition"),
+    ({"reservation": "was"}, "its reservation"), ({"required_nodes": ("n9",)}, "its req_nodes"),
+    ({"excluded_nodes": ("n9",)}, ""), ({"features": "a", "eligible_s": int(AT_S) + 30}, "its constraint"),
+])  # fmt: skip
+def test_a_job_that_waits_for_nodes_out_of_service_alone_is_not_in_the_queue(
+    asks: dict[str, object], why: str, tmp_path: Path
+) -> None:
+    """The study was refused, as if it had a column that is wrong. To leave out what is away changes nothing."""
+    down = node("n9", words=frozenset({"DOWN"}), partitions=frozenset({"gone"}), features=("a",))
+    jobs = [waiting(1), waiting(2, **asks), waiting(3, dependency="afterany:2", reason="Dependency")]
+    seen = replace(
+        reading(jobs, [node("n1"), down]), partitions={name: Partition(name) for name in ("main", "gone")},
+    )  # fmt: skip
+    table = snapshot(seen).table
+    assert table["waits_for"].to_list()[1:] == ([why, "other jobs"] if why else [None, None])
+    assert begun(seen, tmp_path).keys() == ({"1"} if why else {"1", "2", "3"})
+
+
+def test_a_licence_that_is_reserved_is_there_where_no_job_asks_for_it(tmp_path: Path) -> None:
+    """The study was refused: the reservation kept what was left out."""
+    kept = Reservation("r", int(AT_S) - 60, int(AT_S) + 900, (), {"Licenses": "lic:2", "Users": "ann"})
+    seen = replace(reading([waiting(1)], licences={"lic": 2}), reservations=(kept,))
+    assert begun(seen, tmp_path) == {"1": pytest.approx(0, abs=0.01)}
+    ask = {"id": "new", "tasks": 1, "cores": 1, "request": 60.0, "user": "bob", "counted.lic": 1}
+    found = answer(StudySource(Document.read(tmp_path / "now.toml")), Question([ask]), tries=0)
+    assert found.start_s == pytest.approx(900)
+
+
+def test_jobs_that_run_in_a_reservation_run_on(tmp_path: Path) -> None:
+    """The run failed, by its audit: a job that runs tells of no reservation."""
+    kept = Reservation("r", int(AT_S) - 60, int(AT_S) + 900, ("n1",), {"Users": "bob"})
+    jobs = [running(1, {"n1": (4, 100)}, reservation="r"), waiting(2, cpus=8)]
+    seen = replace(reading(jobs, [node("n1")]), reservations=(kept,))
+    assert begun(seen, tmp_path) == {"1": 0, "2": 900}

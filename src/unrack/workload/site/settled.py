@@ -23,8 +23,9 @@ from unrack.resources.site.installed import QUANTITIES, Site
 from unrack.resources.site.keys import Bounded, SiteFile, UserFile
 from unrack.resources.site.quotas import counted
 from unrack.units import SECOND_US
-from unrack.workload.job import CORES, MEMORY, TASKS, JobTable
+from unrack.workload.job import CORES, MEMORY, TASKS, Job, JobTable
 from unrack.workload.site.sessions import as_long_as_the_longest
+from unrack.workload.store import one_row
 
 MOST = 8
 """So many names are told at most."""
@@ -59,6 +60,13 @@ def said_in_vain(site: Site, said: Said) -> tuple[str, int, str] | None:
             none = f"none: the site has no {what.removesuffix('s')}"
             return what, getattr(said, what).index(texts[0]), some if there else none
     return None
+
+
+def named_in_vain(job: Job, cluster: Cluster) -> str:
+    """The column of a job that names nothing of the site of a cluster; ``""``: none does."""
+    site = cluster.places.installed.get("site")
+    odd = said_in_vain(site, said_by(one_row(job, None), cluster)) if isinstance(site, Site) else None
+    return "" if odd is None else next(name for name in COLUMNS[odd[0]] if job.said.get(name))
 
 
 def _one(text: str) -> Iterable[str]:

@@ -18,6 +18,7 @@ from unrack.slurm_text.hostlists import compress
 from unrack.units import SECOND_US
 from unrack.workload.formats.asks.dependencies import parts_of
 from unrack.workload.job import Job
+from unrack.workload.site.settled import named_in_vain
 from unrack.workload.standing import said_on
 
 _ELSE = re.compile(r"(?i)held|dependency|begintime|reservation|deadline")
@@ -243,7 +244,10 @@ def _waiting(
         return None
     for sentence in odd(job, cluster, how):
         _count(tally, f"Not kept of a job: {sentence}")
-    waits_for = waits_for_more(job, reading.at_s, held_by_admin)
+    vain = named_in_vain(asked, cluster)
+    if vain == "exc_nodes":  # those that are away
+        asked, vain = replace(asked, said={**asked.said, vain: ""}), ""
+    waits_for = f"its {vain}" if vain else waits_for_more(job, reading.at_s, held_by_admin)
     submit_s: float | None = 0.0
     if waits_for:
         _count(tally, _WAITS.format(waits_for))
