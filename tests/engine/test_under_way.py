@@ -257,6 +257,30 @@ def test_jobs_that_run_where_nodes_are_kept_for_others_may_have_been_there_befor
     assert run(tmp_path, text, cluster=cluster).jobs["start_s"].to_list() == [0, 0, 0]
 
 
+def test_a_job_that_runs_and_names_no_partition_may_run_outside_of_the_usual_one(tmp_path: Path) -> None:
+    """All jobs of a snapshot that ran elsewhere were refused; new jobs are still in the usual one."""
+    parts = [{"name": "usual", "nodes": ["n1"], "default": True}, {"name": "other", "nodes": ["n2"]}]
+    nodes = [{"count": 2, "cores": 8, "names": "n[1-2]"}]
+    cluster = Cluster.from_dict({"nodes": nodes, "site": {"partitions": parts}})
+    text = "id,submit,run,tasks,cores,on,ran\n1,0,10,2,4,n[1-2],5\n2,0,10,2,4,,\n"
+    assert run(tmp_path, text, cluster=cluster).jobs["start_s"].to_list() == [0, 5]
+
+
+@pytest.mark.parametrize(("duration", "fits"), [(70, True), (60, False)])
+def test_a_job_that_runs_in_a_reservation_ends_in_it_by_what_it_has_left(
+    duration: int, fits: bool, tmp_path: Path
+) -> None:
+    window = {"name": "r", "nodes": ["n1"], "start": -30, "duration": 30 + duration, "users": ["a"]}
+    nodes = [{"count": 2, "cores": 8, "names": "n[1-2]"}]
+    cluster = Cluster.from_dict({"nodes": nodes, "site": {"reservations": [window]}})
+    text = "id,submit,run,tasks,cores,user,on,ran,reservation\n1,0,90,1,4,a,n1,20,r\n"
+    if fits:
+        assert run(tmp_path, text, cluster=cluster).jobs["end_s"].to_list() == [70]
+        return
+    with pytest.raises(InputError, match="reservation r is over before it could end"):
+        run(tmp_path, text, cluster=cluster)
+
+
 def test_filters_leave_jobs_that_run_where_they_are(tmp_path: Path) -> None:
     workload = read_trace(written(tmp_path, NOW))
     shaken = filtered(workload, {"jitter": "30 s"}, seed=3).jobs

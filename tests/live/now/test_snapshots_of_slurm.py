@@ -377,3 +377,11 @@ def test_jobs_that_run_in_a_reservation_run_on(tmp_path: Path) -> None:
     jobs = [running(1, {"n1": (4, 100)}, reservation="r"), waiting(2, cpus=8)]
     seen = replace(reading(jobs, [node("n1")]), reservations=(kept,))
     assert begun(seen, tmp_path) == {"1": 0, "2": 900}
+
+
+def test_jobs_run_outside_of_the_partition_that_others_are_in_by_default(tmp_path: Path) -> None:
+    """The study was refused on every Slurm with a default partition and jobs that run elsewhere."""
+    nodes = [node("n1"), node("n2", partitions=frozenset({"short"}))]
+    parts = {"main": Partition("main", fields={"Default": "YES"}), "short": Partition("short")}
+    jobs = [running(1, {"n2": (4, 100)}, partition="short"), waiting(2)]
+    assert begun(replace(reading(jobs, nodes), partitions=parts), tmp_path).keys() == {"1", "2"}

@@ -125,7 +125,7 @@ class Binding:
                 name = said.queue[job] if queue is None else queue.name
                 return Where(why=f"queue {name} has no quota in partition {' or '.join(names)}")
             names = tuple(name for name in flavours if not names or name in names) or names
-        if not site.partitions or (not names and self.default is None):
+        if not site.partitions or (not names and (self.default is None or said.runs[job])):
             return Where(None, features, nodes, without, reservation)
         names = names or ((self.default,) if self.default else ())
         open_to, why = [], ""

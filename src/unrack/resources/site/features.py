@@ -208,7 +208,8 @@ class Said(NamedTuple):
     queue: Sequence[str]
     array: Sequence[str]  # the array of jobs that it is of
     array_limit: Ints  # how many of that may run at once; 0: any number
-    submit_us: Ints
+    runs: Bools  # bool[jobs]: which run when the run begins
+    submit_us: Ints  # of these when they began
     nice: Ints  # what is taken off its priority
     tasks: Ints
     cores: Ints
