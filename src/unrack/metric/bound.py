@@ -110,9 +110,7 @@ def bound(
     found = fewest_late(jobs.submit_us, jobs.deadline_us, fastest, strict.energy, strict.capacity)
     late = {name: int(count) for name, count in zip(strict.names, found.by_resource, strict=True)}
     patient = resources(cluster, jobs, work, fastest, pace)
-    fits = np.isfinite(patient.energy).all(axis=0)
-    if jobs.under_way is not None:  # of these no response is known
-        fits &= ~jobs.under_way.runs
+    fits = np.isfinite(patient.energy).all(axis=0) & ~jobs.standing.runs  # of which no response is known
     response = float(fastest[fits].sum(dtype=np.float64))
     for energy, capacity in zip(patient.energy, patient.capacity, strict=True) if at_once else ():
         response = max(response, least_response(jobs.submit_us[fits], energy[fits] / capacity))

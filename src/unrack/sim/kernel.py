@@ -156,8 +156,7 @@ class Kernel:
         leases = standing_leases(self.core.state.cluster, self.jobs)
         for job, lease in enumerate(leases):
             assert lease.job == job  # they are the first of the table
-            assert self.jobs.under_way is not None
-            now, ran_us = self.submit[job], int(self.jobs.under_way.ran_us[job])
+            now, ran_us = self.submit[job], int(self.jobs.standing.ran_us[job])
             told, work_us = self.told(job)
             self.core.handle(events.Adopted(told, lease, self.expected_us(job), work_us), now)
             self.kept_work[job] = self.work[job] - ran_us
@@ -174,9 +173,8 @@ class Kernel:
     def expected_us(self, job: int) -> int:
         """How much longer a job that runs when the run begins is expected to run, µs: what is left of its request."""
         jobs = self.jobs
-        assert jobs.under_way is not None
         whole_us = jobs.work_us if self.core.traits.estimates == Estimates.EXACT else jobs.request_us
-        return max(0, int(whole_us[job]) - int(jobs.under_way.ran_us[job]))
+        return max(0, int(whole_us[job]) - int(jobs.standing.ran_us[job]))
 
     def round(self, now: int) -> int:
         """Ask the policy and carry out what it decides; returns when it wants to be asked again."""

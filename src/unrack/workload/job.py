@@ -229,7 +229,13 @@ class JobTable(AskColumns):
     @property
     def left_us(self) -> Ints:
         """int64[jobs]: how long each has to run when a run begins: its work, without what it has run already."""
-        return self.work_us if self.under_way is None else self.work_us - self.under_way.ran_us
+        return self.work_us - self.standing.ran_us
+
+    @property
+    def standing(self) -> UnderWay:
+        """As ``under_way``, of which none may run."""
+        nowhere = pl.repeat(None, len(self), dtype=pl.String, eager=True)
+        return self.under_way or UnderWay(nowhere, np.zeros(len(self), np.int64))
 
     def job(self, index: int) -> Job:
         """Job ``index`` as an object."""
@@ -338,11 +344,8 @@ def job_table(
     user_codes, user_names = coded(user, count)
     app_codes, app_names = coded(app, count)
     work = column(work_us, 0)
-    asks = np.empty((4, count), np.int64)
-    asks[TASKS] = tasks
-    asks[CORES] = column(cores, 1)
-    asks[MEMORY] = column(memory_mb, 0)
-    asks[ESTIMATE] = work if request_us is None else request_us
+    request = work if request_us is None else column(request_us, 0)
+    asks = np.stack([column(tasks, 1), column(cores, 1), column(memory_mb, 0), request])
     table = JobTable(
         ids=ids,
         submit_us=column(submit_us, 0),
@@ -364,8 +367,7 @@ def job_table(
         check_usage(usage, table.tasks)
     if slo is not None and (fault := first_fault(slo, table.tasks, table.memory_mb)) is not None:
         raise InputError(f"job {ids[fault.row]}, {fault.field}", fault.got, fault.want)
-    if under_way is not None:
-        check_under_way(table)
+    check_under_way(table)
     return table.take(order_of(table))
 
 

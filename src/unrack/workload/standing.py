@@ -75,8 +75,7 @@ def _barred(cluster: Cluster, jobs: JobTable, job: int) -> str:
 
 def tasks_on(cluster: Cluster, jobs: JobTable, job: int) -> dict[int, int]:
     """Node → how many tasks a job has there; nodes that the tasks cannot be shared out over are refused."""
-    under_way, tasks = jobs.under_way, int(jobs.tasks[job])
-    assert under_way is not None
+    under_way, tasks = jobs.standing, int(jobs.tasks[job])
     text = str(under_way.on[job])
     try:
         nodes = numbers_of(text, cluster.number_of, len(cluster))
@@ -109,7 +108,6 @@ def said_on(names: Sequence[str], tasks: Sequence[int]) -> list[str]:
 def _no_pooled_devices(jobs: JobTable, job: int) -> None:
     for (kind, quantity), amounts in jobs.devices.items():
         if amounts[job] and not is_resource(kind):
-            assert jobs.under_way is not None
             got = f"a job that runs when the run begins and holds {kind}.{quantity}"
             want = "none of pooled devices, as nothing says which it holds"
-            raise jobs.under_way.fault(job, jobs.ids[job], "on", got, want)
+            raise jobs.standing.fault(job, jobs.ids[job], "on", got, want)

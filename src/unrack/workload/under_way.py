@@ -60,8 +60,7 @@ class UnderWay:
 
 def check_under_way(jobs: JobTable) -> None:
     """Refuse jobs that run at the start and were submitted later than then, or have run for all their time."""
-    found = jobs.under_way
-    assert found is not None
+    found = jobs.standing
     runs, submit = found.runs, jobs.submit_us
     begin = int(submit.min()) if len(submit) else 0
     for wrong, column, values, want in (
@@ -81,8 +80,7 @@ def _time(time_us: int) -> str:
 
 def order_of(table: JobTable) -> Ints:
     """int64[jobs]: the rows in order of (submission, id); those that run when the run begins come first."""
-    waits = np.ones(len(table), np.bool_) if table.under_way is None else ~table.under_way.runs
-    keys = pl.DataFrame({"submit": table.submit_us, "waits": waits, "id": table.ids})
+    keys = pl.DataFrame({"submit": table.submit_us, "waits": ~table.standing.runs, "id": table.ids})
     order: Ints = (
         keys.select(pl.arg_sort_by("submit", "waits", "id", maintain_order=True)).to_series().cast(pl.Int64).to_numpy()
     )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from unrack.errors import PolicyError
-from unrack.live.prediction.learnt import Learnt, Past, past_of_workload
+from unrack.live.prediction.learnt import Learnt, Past, past_of_jobs
 from unrack.live.prediction.saved import Saved, load_saved, saved_of
 from unrack.live.prediction.starts import DRAWS, Prediction, Start, predicted
 from unrack.study.grid import load_study
@@ -105,7 +105,7 @@ def learnt_from(path: Path) -> Learnt:
     """
     if path.suffix == ".jsonl":
         return Learnt.of(without_repeats(load_saved(path)), str(path))
-    return Learnt.of(past_of_workload(read_trace(path)), path.name)
+    return Learnt.of(past_of_jobs(read_trace(path).jobs), path.name)
 
 
 def without_repeats(saved: Sequence[Saved]) -> list[Past]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from unrack.kernels.arrays import Floats
 from unrack.units import SECOND_US
-from unrack.workload.job import Workload
+from unrack.workload.job import JobTable
 
 LEAST = 5
 """Runs of a user from which something is learnt of that user alone."""
@@ -77,9 +77,8 @@ class Learnt:
         return max(min(run_us, limit_us), ran_us + 1, 1)
 
 
-def past_of_workload(workload: Workload) -> list[Past]:
+def past_of_jobs(jobs: JobTable) -> list[Past]:
     """The runs of a trace that have requests of their own."""
-    jobs = workload.jobs
     names = [*jobs.user_names, ""]
     return [
         Past(names[user], run / SECOND_US, request / SECOND_US)

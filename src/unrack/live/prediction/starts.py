@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unrack.cluster.spec import Cluster
-from unrack.kernels.arrays import Bools, Ints
+from unrack.kernels.arrays import Ints
 from unrack.live.driver.state.epoch import policy_of
 from unrack.live.prediction.learnt import Learnt
 from unrack.sim.simulate import simulate
@@ -97,7 +97,7 @@ def predicted(
         The policy decided something impossible.
     """
     jobs = workload.jobs
-    waits = np.flatnonzero(_waits(jobs))
+    waits = np.flatnonzero(~jobs.standing.runs)
     first, reasons, name = _starts(cluster, workload, policy, jobs.work_us)
     quick = quicker(policy, cluster, jobs)
     drawn = [
@@ -127,7 +127,7 @@ def quicker(policy: str | Mapping[str, Any], cluster: Cluster, jobs: JobTable) -
     interval_us = time_us(policy.get("interval", "30 s"))
     area = float((jobs.left_us * (jobs.tasks * jobs.cores).astype(np.float64)).sum())
     horizon_us = area / max(cluster.total_cores, 1) + float(jobs.left_us.max())
-    rounds = max(PLANS // max(min(depth, int(_waits(jobs).sum())), 1), 1)
+    rounds = max(PLANS // max(min(depth, int((~jobs.standing.runs).sum())), 1), 1)
     times = max(1, math.ceil(horizon_us / rounds / interval_us))
     return {**policy, "depth": depth, "interval": times * interval_us / SECOND_US}
 
@@ -135,10 +135,9 @@ def quicker(policy: str | Mapping[str, Any], cluster: Cluster, jobs: JobTable) -
 def drawn_us(jobs: JobTable, learnt: Learnt, seed: int, draw: int) -> Ints:
     """int64[jobs]: a run time of each job, drawn from what is learnt; of those that run, longer than they have."""
     random = np.random.default_rng([_SEED, seed, draw])
-    ran = np.zeros(len(jobs), np.int64) if jobs.under_way is None else jobs.under_way.ran_us
-    limits = jobs.request_us.tolist()
+    ran, limits = jobs.standing.ran_us.tolist(), jobs.request_us.tolist()
     return np.array(
-        [learnt.draw_us(random, _user(jobs, job), limits[job], int(ran[job])) for job in range(len(jobs))], np.int64
+        [learnt.draw_us(random, _user(jobs, job), limits[job], ran[job]) for job in range(len(jobs))], np.int64
     )
 
 
@@ -152,10 +151,6 @@ def _starts(
     found = np.full(len(run.jobs), NEVER_US, np.int64)
     np.minimum.at(found, log.attempt_job, log.attempt_start_us)
     return found, {job: str(reason) for job, reason in log.reasons.items()}, chosen.name
-
-
-def _waits(jobs: JobTable) -> Bools:
-    return np.ones(len(jobs), np.bool_) if jobs.under_way is None else ~jobs.under_way.runs
 
 
 def _user(jobs: JobTable, job: int) -> str:

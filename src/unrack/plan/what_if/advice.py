@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -292,13 +293,9 @@ def _stops(scene: Scene, ask: Columns, seen: Look) -> list[_Step]:
     steps = []
     for rows in stop_sets(scene, ask, seen):
         names = [str(scene.jobs.ids[row]) for row in rows]
-
-        def make(rows: list[int] = rows) -> Scene:
-            return stopped(scene, [], rows)
-
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         lost = sum(map(scene.lost_core_h, rows))
-        options = " ".join(f"--requeue {name}" for name in names[:20])
+        options, make = " ".join(f"--requeue {name}" for name in names[:20]), partial(stopped, scene, [], rows)
         steps.append(_Step(f"job{'s' * (len(rows) > 1)} {shown} stopped and queued again", options, make, lost))
     return steps
 

@@ -5,7 +5,7 @@ It can be had as a page that needs nothing else, and as plain values for program
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from unrack.errors import InputError, nearest
 from unrack.facts import counted, memory_words, some
-from unrack.live.prediction.learnt import Learnt, past_of_workload
+from unrack.live.prediction.learnt import Learnt, past_of_jobs
 from unrack.live.prediction.starts import QUANTILES, drawn_us
 from unrack.plan.what_if.advice import Advice, Look, NodeRoom, advise, look
 from unrack.plan.what_if.scene import (
@@ -32,8 +32,6 @@ from unrack.plan.what_if.starts import Others, Starts, as_asked, drained, more_l
 from unrack.reasons import Code, Reason
 from unrack.resources.site.installed import Site
 from unrack.units import NEVER_US, SECOND_US, seconds_text
-from unrack.workload.formats.rules import Intake
-from unrack.workload.job import Workload
 
 _OF_SITES = ("partition", "account", "qos", "constraint", "reservation", "req_nodes", "exc_nodes")
 LEARNT_HERE = "runs of the study that were over by then"
@@ -135,7 +133,7 @@ def answer(
     before = starts_of(base)
     after = before if changed is base else starts_of(changed)
     if learnt is None:
-        learnt = Learnt.of(past_of_workload(_as_workload(over)), LEARNT_HERE) if over is not None else Learnt()
+        learnt = Learnt() if over is None else Learnt.of(past_of_jobs(over), LEARNT_HERE)
     waits = [str(columns["waits_for"]) for columns in asked if columns.get("waits_for")]
     seen = look(changed, numbers) if ids else None
     if waits:
@@ -145,7 +143,7 @@ def answer(
     advice, now_us = Advice(), base.now_us
     if seen is not None and tries and start_us is not None and start_us - now_us > SECOND_US:
         advice = advise(source, changed, asked, seen, after, keys, spare, tries)
-    was = dict(zip(before.ids, before.start_us.tolist(), strict=True)).get(question.job, NEVER_US)
+    was = before.by_id.get(question.job, NEVER_US)
     return Answer(
         base.spec.label, now_us / SECOND_US, int(base.runs.sum()), base.queued - int(base.runs.sum()), tuple(asked),
         tuple(_words(question)), since_s(start_us, now_us), since_s(min(starts, default=None), now_us),
@@ -157,14 +155,8 @@ def answer(
 
 def _begun(source: StudySource, question: Question, spare: bool) -> tuple[Scene, Any]:
     scene = source.scene((), spare)
-    if question.at_us is None:
-        return as_asked(scene), None
-    begun, over = state_at(scene, question.at_us)
+    begun, over = (scene, None) if question.at_us is None else state_at(scene, question.at_us)
     return as_asked(begun), over
-
-
-def _as_workload(jobs: Any) -> Workload:
-    return Workload("over", jobs, Intake("", "", len(jobs), len(jobs)))
 
 
 def _moved(scene: Scene, question: Question) -> tuple[Scene, float]:
@@ -240,14 +232,11 @@ def _spread(scene: Scene, rows: list[int], learnt: Learnt, draws: int, seed: int
 
 def _words(question: Question) -> list[str]:
     found = [f"{len(question.submit)} jobs submitted"] if len(question.submit) > 1 else []
-    found += [f"job {question.job} asks for {_listed(question.asks)}"] if question.asks else []
+    asks = ", ".join(f"{name} {value}" for name, value in (question.asks or {}).items())
+    found += [f"job {question.job} asks for {asks}"] if asks else []
     found += [f"job {job} ended" for job in question.end] + [f"job {job} queued again" for job in question.requeue]
     found += [f"{nodes} drained" for nodes in question.drain] + [f"{text} more" for text in question.add]
     return found + list(question.set)
-
-
-def _listed(columns: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in columns.items())
 
 
 MOST_BARS = 60
@@ -333,7 +322,7 @@ def _when(since_s: float | None) -> str:
 
 def _bars(found: Answer) -> dict[str, Any]:
     """Waits of the jobs that are asked about, and of those that move most, before and after, for a drawing."""
-    before, after = (dict(zip(one.ids, one.start_us.tolist(), strict=True)) for one in (found.before, found.after))
+    before, after = found.before.by_id, found.after.by_id
     own = [str(columns["id"]) for columns in found.asked]
     names = [*own, *(one.job for one in found.others.moved)][:MOST_BARS]
     now_us = round(found.now_s * SECOND_US)

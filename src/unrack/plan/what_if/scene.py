@@ -13,7 +13,6 @@ import polars as pl
 
 from unrack.cluster.spec import Cluster
 from unrack.errors import ClusterError, InputError
-from unrack.kernels.arrays import Ints
 from unrack.ledger.lease import FIRST, NODES, TASKS
 from unrack.plan.settings import values_of
 from unrack.policy.contract import Policy
@@ -72,8 +71,7 @@ class Scene:
     @property
     def runs(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """bool[jobs]: which run now."""
-        under_way = self.jobs.under_way
-        return np.zeros(len(self.jobs), np.bool_) if under_way is None else under_way.runs
+        return self.jobs.standing.runs.copy()
 
     def number(self, job: str, option: str) -> int:
         """The row of a job by its id; an InputError if there is none."""
@@ -86,8 +84,7 @@ class Scene:
     def lost_core_h(self, row: int) -> float:
         """The work that is lost if a job is stopped, core-hours."""
         jobs = self.jobs
-        ran_us = 0 if jobs.under_way is None else int(jobs.under_way.ran_us[row])
-        return ran_us * int(jobs.tasks[row] * jobs.cores[row]) / 3.6e9
+        return int(jobs.standing.ran_us[row]) * int(jobs.tasks[row] * jobs.cores[row]) / 3.6e9
 
     def partitions(self) -> list[str]:
         """The partitions of its site."""
@@ -283,15 +280,9 @@ NEW = "asked"
 
 def columns_of(jobs: JobTable, row: int) -> dict[str, Any]:
     """A job as columns."""
-    job = jobs.job(row)
-    demand = job.demand
-    devices = {f"{kind}.{name}": amount for kind, of in demand.devices.items() for name, amount in of.items()}
-    found: dict[str, Any] = {
-        "id": str(job.id), "tasks": demand.tasks, "cores": demand.cores, "memory": demand.memory_mb,
-        "request": int(jobs.asks[ESTIMATE, row]) / SECOND_US, "priority": job.priority, "user": job.user,
-        "app": job.app, "deadline": max(int(jobs.deadline_us[row]), 0) / SECOND_US, **devices,
-        **{name: jobs.extra[name][row] for name in COLUMNS if name in jobs.extra.columns},
-    }  # fmt: skip
+    found = as_frame(jobs.take(np.array([row])), numbers=True).cast({"id": pl.String}).row(0, named=True)
+    passed = {"submit", "run", "on", "ran", *jobs.extra.columns} - COLUMNS.keys()
+    found = {name.removeprefix(DEVICE): value for name, value in found.items() if name not in passed}
     return {name: value for name, value in found.items() if value not in (None, "", 0)}
 
 
@@ -312,7 +303,8 @@ def with_jobs(scene: Scene, asked: Sequence[Columns], submit_us: int | None = No
     last_us = int(jobs.submit_us[scene.queued - 1]) if len(jobs) else 0
     at_us = [last_us + place if submit_us is None else submit_us for place in range(1, len(asked) + 1)]
     rows = [_row(columns, at / SECOND_US, scene) for columns, at in zip(asked, at_us, strict=True)]
-    frame = pl.concat([as_frame(jobs, numbers=True).cast({"id": pl.String}), pl.DataFrame(rows)], how="diagonal_relaxed")
+    there = as_frame(jobs, numbers=True).cast({"id": pl.String})
+    frame = pl.concat([there, pl.DataFrame(rows)], how="diagonal_relaxed")
     frame.write_parquet(buffer := io.BytesIO())
     read = read_table(TraceSource("what-if", buffer.getvalue()), overrun="keep")
     for columns in (one for one in asked if "dependency" in one):
@@ -327,20 +319,17 @@ def stopped(scene: Scene, end: list[int], again: list[int]) -> Scene:
     jobs, asks, submit_us = scene.jobs, scene.jobs.asks.copy(), scene.jobs.submit_us.copy()
     asks[CORES, end], submit_us[end] = _TOO_MANY, scene.now_us
     submit_us[again] = submit_us[scene.queued - 1] + 1 + np.arange(len(again))
-    under_way, runs = jobs.under_way, scene.runs
-    if under_way is not None:
-        runs[[*end, *again]] = False
-        on = pl.select(pl.when(pl.Series(runs)).then(under_way.on)).to_series()
-        under_way = UnderWay(on, np.where(runs, under_way.ran_us, 0)) if runs.any() else None
+    runs = scene.runs
+    runs[[*end, *again]] = False
+    on = pl.select(pl.when(pl.Series(runs)).then(jobs.standing.on)).to_series()
+    under_way = UnderWay(on, np.where(runs, jobs.standing.ran_us, 0)) if runs.any() else None
     jobs = replace(jobs, asks=asks, submit_us=submit_us, under_way=under_way)
     return replace(scene, jobs=jobs.take(order_of(jobs)))
 
 
 def without(scene: Scene, rows: Sequence[int]) -> Scene:
     """The scene without some of its jobs."""
-    kept = np.ones(len(scene.jobs), np.bool_)
-    kept[list(rows)] = False
-    return replace(scene, jobs=scene.jobs.take(kept))
+    return replace(scene, jobs=scene.jobs.take(np.setdiff1d(np.arange(len(scene.jobs)), rows)))
 
 
 def _row(columns: Columns, submit_s: float, scene: Scene) -> dict[str, Any]:

@@ -32,10 +32,14 @@ class Starts(NamedTuple):
     start_us: Ints  # int64[jobs]: ``NEVER_US``: never
     reasons: Mapping[str, Reason]  # why never
 
+    @property
+    def by_id(self) -> dict[str, int]:
+        """When each job starts, by its id."""
+        return dict(zip(self.ids, self.start_us.tolist(), strict=True))
+
     def of(self, jobs: Sequence[str]) -> list[int]:
         """When some jobs start, by their ids."""
-        found = dict(zip(self.ids, self.start_us.tolist(), strict=True))
-        return [found[job] for job in jobs]
+        return list(map(self.by_id.__getitem__, jobs))
 
 
 def as_asked(scene: Scene) -> Scene:
@@ -74,7 +78,7 @@ class Others(NamedTuple):
 
 def others_of(before: Starts, after: Starts, now_us: int, without_: set[str]) -> Others:
     """The jobs of both, by when they start."""
-    was = dict(zip(before.ids, before.start_us.tolist(), strict=True))
+    was = before.by_id
     moved, later_us, earlier_us, never = list[tuple[int, Moved]](), list[int](), list[int](), dict[str, str]()
     for job, then in zip(after.ids, after.start_us.tolist(), strict=True):
         if job in without_ or job not in was or abs(was[job] - then) < SOON_US:

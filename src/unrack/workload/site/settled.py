@@ -26,7 +26,6 @@ from unrack.units import SECOND_US
 from unrack.workload.job import CORES, MEMORY, TASKS, Job, JobTable
 from unrack.workload.site.sessions import as_long_as_the_longest
 from unrack.workload.store import one_row
-from unrack.workload.under_way import UnderWay
 
 MOST = 8
 """So many names are told at most."""
@@ -165,10 +164,9 @@ def said_by(jobs: JobTable, cluster: Cluster) -> Said:
         f"{kind}.{name}": amounts if kind == "counted" and name in once else amounts * jobs.tasks
         for (kind, name), amounts in jobs.devices.items()
     }
-    under_way = jobs.under_way or UnderWay(pl.repeat(None, len(jobs), eager=True), np.zeros(len(jobs), np.int64))
     return Said(
-        user, **text, array_limit=_numbers(jobs, "array_limit", 0), runs=under_way.runs,
-        submit_us=jobs.submit_us - under_way.ran_us,
+        user, **text, array_limit=_numbers(jobs, "array_limit", 0), runs=jobs.standing.runs,
+        submit_us=jobs.submit_us - jobs.standing.ran_us,
         nice=_numbers(jobs, "nice"), tasks=jobs.tasks,
         cores=jobs.cores, mb=jobs.memory_mb, request_us=jobs.request_us, totals=totals,
     )  # fmt: skip

@@ -145,10 +145,9 @@ def _within_limits(taken: Snapshot) -> Snapshot:
 
 def beyond_limits(cluster: Cluster, jobs: JobTable) -> set[str]:
     """The jobs that run, one after the other, for which no room is left in what they count for."""
-    assert jobs.under_way is not None
     free, over = cluster.places.total.copy(), set[str]()
     asked = cluster.places.asked(jobs.devices, len(jobs))
-    for job in np.flatnonzero(jobs.under_way.runs & asked.any(axis=0)).tolist():
+    for job in np.flatnonzero(jobs.standing.runs & asked.any(axis=0)).tolist():
         tasks = tasks_on(cluster, jobs, job)
         nodes, counts = np.array(sorted(tasks)), np.array([tasks[node] for node in sorted(tasks)])
         claims = cluster.places.claims(asked[:, job], nodes, counts, free)
