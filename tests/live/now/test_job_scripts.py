@@ -36,6 +36,16 @@ def test_options_are_those_before_the_first_command(tmp_path: Path) -> None:
     assert left_out == ("burst",)
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize(("time", "limit_s"), [
+    ("0", None), ("0:00", None), ("UNLIMITED", None), ("0:01", 60), ("1:30", 120), ("2", 120), ("1-0", 86_400),
+])  # fmt: skip
+def test_a_time_limit_is_in_whole_minutes_and_none_where_it_is_0(
+    time: str, limit_s: int | None, tmp_path: Path
+) -> None:
+    assert read_script(script(tmp_path, f"--time={time}"))[0].limit_s == limit_s
+
+
 @pytest.mark.parametrize(
     ("options", "gres", "total"),
     [

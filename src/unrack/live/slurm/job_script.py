@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -155,7 +156,7 @@ def _job(path: Path, said: dict[str, tuple[str, int]]) -> SlurmJob:
     return SlurmJob(
         id=0, state="PENDING", name=text("job-name") or path.name, partition=text("partition"),
         account=text("account"), qos=text("qos"), features=text("constraint"), reservation=text("reservation"),
-        limit_s=None if limit is None else max(round(limit), 60), nodes_min=fewest, nodes_max=most, tasks=tasks,
+        limit_s=60 * math.ceil(limit / 60) if limit else None, nodes_min=fewest, nodes_max=most, tasks=tasks,
         cpus=tasks * each, cpus_per_task=each, tasks_per_node=per_node,
         node_memory_mb=0 if mem is None else mem.mb, cpu_memory_mb=0 if per_cpu is None else per_cpu.mb,
         gres=each_node, gres_total=total, gpu_cpus=read("cpus-per-gpu", _count, 0),
