@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from unrack.live.prediction.hindsight import hindsight
 from unrack.live.prediction.learnt import LEAST, Learnt, Past
 from unrack.live.prediction.saved import Saved, SavedStart, load_saved, save
 from unrack.live.prediction.starts import predicted, quicker
+from unrack.live.slurm.constraints import Partition
 from unrack.live.slurm.prediction.accounting import _runs
 from unrack.live.slurm.prediction.forecast import forecast_of, learnt_now
 from unrack.live.slurm.prediction.seen import past_of_reading, seen_starts
@@ -98,6 +100,29 @@ def test_parts_that_share_no_nodes_are_looked_at_one_by_one() -> None:
     assert {start.job: start.requested_s for start in made.predictions[0].starts} == {
         "2": 540, "3": pytest.approx(0, abs=1e-3), "4": 600
     }  # fmt: skip
+
+
+HALVES = [node("n1", partitions=frozenset({"left"})), node("n2", partitions=frozenset({"right"}))]
+
+
+def test_parts_that_share_licences_are_looked_at_together() -> None:
+    """Those that ran with a licence in one part were not seen in the other: it was free there."""
+    jobs = [
+        running(1, {"n1": (1, 100)}, partition="left", licences={"lic": 2}),
+        waiting(2, partition="right", licences={"lic": 1}),
+    ]
+    made = forecast_of(reading(jobs, HALVES, {"lic": 2}), Scheduler(kind="builtin"), Learnt())
+    assert [start.requested_s for start in made.predictions[0].starts] == [540]
+
+
+def test_a_part_of_which_all_nodes_are_out_of_service_keeps_no_other_from_being_looked_at() -> None:
+    """There was no prediction at all."""
+    down = node("n2", partitions=frozenset({"right"}), words=frozenset({"DOWN"}))
+    seen = reading([waiting(1, partition="left"), waiting(2, partition="right")], [HALVES[0], down])
+    seen = replace(seen, partitions={name: Partition(name) for name in ("left", "right")})
+    made = forecast_of(seen, Scheduler(kind="builtin"), Learnt())
+    assert [(start.job, round(start.requested_s or 0)) for start in made.predictions[0].starts] == [("1", 0)]
+    assert [(one.job, one.waits_for) for one in made.aside] == [("2", "its partition")]
 
 
 def test_a_system_in_which_nobody_waits_has_no_predictions() -> None:

@@ -128,14 +128,9 @@ def joined(parts: Sequence[Prediction]) -> Prediction:
     best: dict[str, Start] = {}
     for part in parts:
         for start in part.starts:
-            known = best.get(start.job)
-            if known is None or _sooner(start, known):
-                best[start.job] = start
+            known = best.get(start.job, start)
+            best[start.job] = min(known, start, key=lambda one: (one.requested_s is None, one.requested_s))
     return dataclasses.replace(parts[0], starts=tuple(best.values()))
-
-
-def _sooner(one: Start, other: Start) -> bool:
-    return one.requested_s is not None and (other.requested_s is None or one.requested_s < other.requested_s)
 
 
 def different(labels: Sequence[str]) -> None:

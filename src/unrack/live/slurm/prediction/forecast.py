@@ -92,7 +92,7 @@ def forecast_of(
     seed: int = 0,
 ) -> Forecast:
     """The same of what was read."""
-    groups: list[Collection[str] | None] = [partitions] if partitions else [*parts_of(reading)] or [None]
+    groups: list[Collection[str] | None] = [partitions] if partitions else _apart(reading)
     parts = [
         snapshot_of(reading, scheduler, partitions=group, longest_us=longest_us, held_by_admin=held_by_admin)
         for group in groups
@@ -115,6 +115,15 @@ def forecast_of(
         reading.at_s, words, predictions, learnt, facts, tuple(aside.values()), (*unread, *notes),
         saved_of(reading.at_s, predictions, started, past_of_reading(reading)), started,
     )  # fmt: skip
+
+
+def _apart(reading: Reading) -> list[Collection[str] | None]:
+    """The partitions to look at one by one; all as one where they share licences or limits, or one has no node left."""
+    busy = {name for job in reading.jobs if job.runs for name in job.holds}
+    left = {part for node in reading.nodes if node.usable or node.name in busy for part in node.partitions}
+    share = reading.accounting is not None or any(job.waits and job.licences for job in reading.jobs)
+    groups = [] if share else parts_of(reading)
+    return [*groups] if groups and all(not left.isdisjoint(group) for group in groups) else [None]
 
 
 def learnt_now(reading: Reading, accounts: Sequence[Past], earlier: Sequence[Saved] = ()) -> Learnt:
