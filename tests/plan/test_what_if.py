@@ -297,6 +297,12 @@ def test_a_job_that_is_said_twice_is_one(option: str, tmp_path: Path) -> None:
     assert (once.after.ids, once.lost_core_h, once.others) == (twice.after.ids, twice.lost_core_h, twice.others)
 
 
+def test_a_job_that_is_stopped_waits_behind_all_also_where_the_last_is_ended(tmp_path: Path) -> None:
+    found = told(study(tmp_path, JOBS), job="3", requeue=["2"], end=["4"])
+    assert found.start_s == pytest.approx(0, abs=0.01)
+    assert next(one for one in found.others.moved if one.job == "2").after_s == pytest.approx(3600, abs=0.01)
+
+
 def test_a_key_of_the_study_may_be_another(tmp_path: Path) -> None:
     limit = "\n[clusters.site]\nlimits = [{per = 'user', amounts = {cores = 16}}]"
     jobs = [

@@ -317,8 +317,8 @@ def with_jobs(scene: Scene, asked: Sequence[Columns], submit_us: int | None = No
 def stopped(scene: Scene, end: list[int], again: list[int]) -> Scene:
     """The scene in which some jobs are cancelled, so that they never start, and others queued again behind all."""
     jobs, asks, submit_us = scene.jobs, scene.jobs.asks.copy(), scene.jobs.submit_us.copy()
-    asks[CORES, end], submit_us[end] = _TOO_MANY, scene.now_us
     submit_us[again] = submit_us[scene.queued - 1] + 1 + np.arange(len(again))
+    asks[CORES, end], submit_us[end] = _TOO_MANY, scene.now_us
     runs = scene.runs
     runs[[*end, *again]] = False
     on = pl.select(pl.when(pl.Series(runs)).then(jobs.standing.on)).to_series()
