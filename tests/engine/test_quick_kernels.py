@@ -173,6 +173,4 @@ def test_functions_that_others_compile_meanwhile_are_compiled_by_numba_itself() 
     told = list[int]()
     with telling_of_each(told.append):
         assert others(np.arange(4)) == 6
-        assert not told
-        assert compiled(_with_none)(np.arange(4)) == 3
-    assert told == [1, -1]
+    assert not told

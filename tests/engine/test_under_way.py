@@ -120,6 +120,17 @@ def test_jobs_that_run_hold_their_nodes_for_the_time_that_they_have_left(tmp_pat
     assert jobs["ran_s"].to_list() == [30, 10, None, None]
 
 
+def test_a_queue_that_is_there_when_a_run_begins_is_in_the_order_of_its_rows(tmp_path: Path) -> None:
+    """As ids of text are not in the order of their numbers."""
+    late = "10,0,9,9,1,8,0,a,,\n9_1,0,9,9,1,8,0,a,,\n"
+    file = tmp_path / "now.csv"
+    file.write_text(NOW.splitlines()[0] + "\nx,0,100,120,2,4,1000,a,n[1-2],30\n" + late)
+    read = read_trace(file)
+    assert (read.jobs.ids.to_list(), read.intake.changed) == (["x", "10", "9_1"], {})
+    file.write_text(NOW.splitlines()[0] + "\n9_1,0,9,9,1,8,0,a,,\n10,0,9,9,1,8,0,a,,\n")
+    assert read_trace(file).jobs.ids.to_list() == ["10", "9_1"]
+
+
 def test_jobs_that_ran_before_count_in_no_wait_and_no_slowdown(tmp_path: Path) -> None:
     result = run(tmp_path)
     assert result.jobs["wait_s"].to_list() == [None, None, 70, 0]

@@ -323,7 +323,7 @@ def job_table(
     usage: UsageCurves | None = None,
     under_way: UnderWay | None = None,
 ) -> JobTable:
-    """Build a table from columns in any order of rows: sorts by (submission, id) and fills in what is not given.
+    """Build a table from columns in any order of rows: puts them into that of ``order_of`` and fills in the rest.
 
     Defaults: ids 1, 2, 3 … in the order given; the request equals the work; one core and no memory per task; priority
     0; no deadline, user or app; nothing asked of tiers of memory. ``user`` and ``app`` may hold any values; null = not

@@ -79,9 +79,11 @@ def _time(time_us: int) -> str:
 
 
 def order_of(table: JobTable) -> Ints:
-    """int64[jobs]: the rows in order of (submission, id); those that run when the run begins come first."""
+    """int64[jobs]: the rows in order of (submission, id); where a run begins with jobs, these first and others as said.
+
+    A queue that is there when a run begins is of one moment, and its order is that of the rows.
+    """
     keys = pl.DataFrame({"submit": table.submit_us, "waits": ~table.standing.runs, "id": table.ids})
-    order: Ints = (
-        keys.select(pl.arg_sort_by("submit", "waits", "id", maintain_order=True)).to_series().cast(pl.Int64).to_numpy()
-    )
+    by = ("submit", "waits") if table.standing.runs.any() else ("submit", "id")
+    order: Ints = keys.select(pl.arg_sort_by(*by, maintain_order=True)).to_series().cast(pl.Int64).to_numpy()
     return order

@@ -76,7 +76,7 @@ def test_pods_that_run_are_on_their_nodes_and_those_that_wait_in_order() -> None
         3600,
         50,
     ]
-    assert listed["first"]["submit"] < listed["later"]["submit"]
+    assert listed["first"]["submit"] == listed["later"]["submit"]  # of one moment: their rows are in order
     assert found.cluster.names == ("n1", "n2")
     assert found.notes == ("No pod is preempted, though some wait with a priority above that of others that run.",)
 

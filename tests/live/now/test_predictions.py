@@ -43,6 +43,15 @@ def test_starts_follow_from_the_limits_of_those_that_run() -> None:
     assert {start.runs for start in starts} == {0}
 
 
+@pytest.mark.parametrize("kind", ["builtin", "backfill"])
+def test_a_queue_is_there_at_once_so_that_no_job_starts_before_another_of_it_has_come(kind: str) -> None:
+    """Job 2 came first and has room now, but would delay job 3, which goes before it."""
+    late = waiting(3, cpus=8, priority=1000)
+    jobs = [running(1, {"n1": (4, 100)}), waiting(2, cpus=4, priority=1, submit_s=int(AT_S) - 500), late]
+    made = forecast_of(reading(jobs, [node("n1")]), Scheduler(kind=kind), Learnt())
+    assert [(start.job, start.requested_s) for start in made.predictions[0].starts] == [("2", 1140), ("3", 540)]
+
+
 def test_learnt_run_times_of_both_users_bring_starts_forward() -> None:
     starts = forecast(QUEUE).predictions[0].starts
     assert [start.early_s for start in starts] == [240, 240, 240, 240, 300]  # bob's end after 300, ann's take 60

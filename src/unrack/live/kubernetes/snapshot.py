@@ -192,7 +192,7 @@ def _waiting(
     pods: Sequence[Pod], asked: Sequence[Mapping[str, Fraction]], kept_off: Sequence[set[str]], machines: Machines,
     at_s: float, longest_us: int, tally: Counter[str],
 ) -> list[Row]:  # fmt: skip
-    """Pods that wait, in order of their creation, a µs apart; ``kept_off``: nodes that their volumes are not for."""
+    """Pods that wait, in order of their creation; ``kept_off``: nodes that their volumes are not for."""
     closed: dict[str, set[str]] = {}
     rows = list[Row]()
     for pod, amounts, off in zip(pods, asked, kept_off, strict=True):
@@ -215,7 +215,7 @@ def _waiting(
         created, run_s = _moment(pod.metadata.creation_timestamp), _limit_s(pod, longest_us, 0.0)
         rows.append({
             **_row(pod, amounts, machines), "run": run_s, "request": run_s, "waits_for": waits_for or None,
-            "submit": None if waits_for else (len(rows) + 1) / SECOND_US,
+            "submit": None if waits_for else 1 / SECOND_US,
             "exc_nodes": compress([name for name in machines.nodes if name in without]) or None,
             "waited_s": None if created is None else max(0, round(at_s - created)),
         })  # fmt: skip

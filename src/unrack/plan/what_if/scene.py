@@ -201,7 +201,7 @@ def state_at(scene: Scene, time_us: int) -> tuple[Scene, JobTable]:
     for job, attempt in running.items():
         on[job] = _on(scene.cluster, log, attempt, time_us)
         submit[job], ran[job] = time_us, time_us - log.attempt_start_us[attempt]
-    submit[waits] = time_us + 1 + np.arange(len(waits))
+    submit[waits] = time_us + 1
     least = ran + SECOND_US * (ran > 0)  # a job that overruns what it asks ends soon
     asks = jobs.asks.copy()
     asks[ESTIMATE] = np.maximum(asks[ESTIMATE], least)

@@ -264,11 +264,12 @@ def _times(frame: pl.DataFrame, tally: Tally, overrun: str) -> pl.DataFrame:
 
 def _order(frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     tally.change("id repeated", frame.height - frame["id"].n_unique())
-    submit, job = pl.col("submit_us"), pl.col("id")
-    if "on" in frame.columns:  # those that run come first, by themselves
+    submit, by_id = pl.col("submit_us"), pl.col("id") < pl.col("id").shift(1)
+    if "on" in frame.columns:  # those that run come first, by themselves, and a queue of one moment is in order
         frame = frame.sort(pl.col("on").is_null(), maintain_order=True)
-    before, previous = submit.shift(1), job.shift(1)
-    tally.change_where(frame, "out of order", (submit < before) | ((submit == before) & (job < previous)))
+        by_id &= pl.col("on").is_null().all()
+    before = submit.shift(1)
+    tally.change_where(frame, "out of order", (submit < before) | ((submit == before) & by_id))
     return frame
 
 

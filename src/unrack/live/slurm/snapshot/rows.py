@@ -107,10 +107,8 @@ def rows_of(
             waits.append(_waiting(member, reading, cluster, how, held_by_admin, tally))
     waiting = sorted((row for row in waits if row is not None), key=lambda row: (row.slurm.submit_s, _number(row.key)))
     waiting = _after_others(runs, waiting, tally)
-    first = [
-        row if row.submit_s is None else row._replace(submit_s=max(row.submit_s, (place + 1) / SECOND_US))
-        for place, row in enumerate(waiting)
-    ]
+    soon_s = 1 / SECOND_US  # all together, once what runs is there
+    first = [row if row.submit_s is None else row._replace(submit_s=max(row.submit_s, soon_s)) for row in waiting]
     first, groups = _apart(_together(first, tally), cluster, tally)
     notes = [f"{what}: {count} job{'s' * (count != 1)}." for what, count in tally.items() if count]
     return Rows((*sorted(runs, key=lambda row: _number(row.key)), *first), groups, tuple(notes))
