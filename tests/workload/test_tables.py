@@ -186,7 +186,7 @@ def test_native_parquet_types_are_understood() -> None:
         (parquet(pl.DataFrame({"submit": [1], "run": [2]}))[:-9], {}, None, "whole Parquet"),
         (parquet(pl.DataFrame({"submit": [[1]], "run": [2]})), {}, None, "a column of List"),
         (parquet(pl.DataFrame({"submit": [1], "run": [True]})), {}, None, "a column of Boolean"),
-        ('submit,run,user\n1,2,"open\n', {}, None, ""),
+        ('submit,run,user\n1,2,"open\n', {}, 2, "unexpected end"),
     ],
 )
 def test_a_table_that_is_not_what_was_mapped_is_refused(

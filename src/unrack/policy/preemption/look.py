@@ -149,7 +149,8 @@ class Look:
             found = None
             while rest and found is None:
                 job = rest.pop(0)
-                waits = job in held or (not held.isdisjoint(ahead) and job in self._started(self._without(()), [job]))
+                front = reclaim is None and not held.isdisjoint(ahead)  # what is lent is given back whoever waits
+                waits = job in held or (front and job in self._started(self._without(()), [job]))
                 if job in able and not waits:
                     found = least(self._without, base.lease, turn, partial(self._lease, [*ahead, job], job))
                 if found is not None and reclaim is not None and not reclaim.allows(job, *found):

@@ -89,7 +89,7 @@ def csv_frame(source: Source, has_header: bool | None, separator: str | None) ->
 def _records(source: Source, data: bytes, separator: str, skipped: int) -> Iterator[tuple[range, list[str]]]:
     """The lines and the fields of each record; a blank line is one without fields."""
     csv.field_size_limit(_LARGEST_FIELD)
-    rows = csv.reader(io.StringIO(data.decode(), newline=""), delimiter=separator)
+    rows = csv.reader(io.StringIO(data.decode(), newline=""), delimiter=separator, strict=True)
     before = skipped
     try:
         for row in rows:
