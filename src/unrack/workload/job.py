@@ -345,7 +345,7 @@ def job_table(
     app_codes, app_names = coded(app, count)
     work = column(work_us, 0)
     request = work if request_us is None else column(request_us, 0)
-    asks = np.stack([column(tasks, 1), column(cores, 1), column(memory_mb, 0), request])
+    asks = np.stack(np.broadcast_arrays(column(tasks, 1), column(cores, 1), column(memory_mb, 0), request))
     table = JobTable(
         ids=ids,
         submit_us=column(submit_us, 0),
