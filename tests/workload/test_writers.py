@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -179,3 +181,10 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: p
         write_trace(tmp_path / "out.csv", made)
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
     assert (tmp_path / "out.csv").read_text() == "before"
+
+
+def test_what_is_no_file_is_written_to_as_it_is() -> None:
+    """As ``/dev/stdout`` is, which leads to a pipe that has no name."""
+    code = "from pathlib import Path; from unrack.workload.formats.writers import write_whole as write; "
+    done = subprocess.run([sys.executable, "-c", code + "write(Path('/dev/stdout'), 'here')"], capture_output=True)
+    assert (done.returncode, done.stdout) == (0, b"here")

@@ -196,12 +196,12 @@ def write_whole(path: Path, content: str | bytes) -> None:
     OSError
         It names the file, also where the disk is full.
     """
-    target = path.resolve()
-    apart = (target.is_file() or not target.exists()) and os.access(target.parent, os.W_OK)
-    fresh = target.with_name(f"{target.name}.part") if apart else target
+    apart = (path.is_file() or not path.exists()) and os.access((target := path.resolve()).parent, os.W_OK)
+    fresh = target.with_name(f"{target.name}.part") if apart else path
     try:
         fresh.write_bytes(content.encode() if isinstance(content, str) else content)
-        fresh.replace(target)
+        if apart:
+            fresh.replace(target)
     except OSError as error:
         if apart:
             fresh.unlink(missing_ok=True)
