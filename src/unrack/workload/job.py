@@ -234,8 +234,9 @@ class JobTable(AskColumns):
     @property
     def standing(self) -> UnderWay:
         """As ``under_way``, of which none may run."""
-        nowhere = pl.repeat(None, len(self), dtype=pl.String, eager=True)
-        return self.under_way or UnderWay(nowhere, np.zeros(len(self), np.int64))
+        if self.under_way is not None:
+            return self.under_way
+        return UnderWay(pl.repeat(None, len(self), dtype=pl.String, eager=True), np.zeros(len(self), np.int64))
 
     def job(self, index: int) -> Job:
         """Job ``index`` as an object."""

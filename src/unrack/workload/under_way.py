@@ -83,7 +83,8 @@ def order_of(table: JobTable) -> Ints:
 
     A queue that is there when a run begins is of one moment, and its order is that of the rows.
     """
-    keys = pl.DataFrame({"submit": table.submit_us, "waits": ~table.standing.runs, "id": table.ids})
-    by = ("submit", "waits") if table.standing.runs.any() else ("submit", "id")
+    runs = table.standing.runs
+    keys = pl.DataFrame({"submit": table.submit_us, "waits": ~runs, "id": table.ids})
+    by = ("submit", "waits") if runs.any() else ("submit", "id")
     order: Ints = keys.select(pl.arg_sort_by(*by, maintain_order=True)).to_series().cast(pl.Int64).to_numpy()
     return order

@@ -303,7 +303,7 @@ def window_violation(t: Tables) -> Violation | None:
     row, sets = begins[which], t.cluster.places.sets(t.asked)
     owner = np.zeros(t["jobs"].height, np.int64) if sets is None else sets.owner[sets.of]
     start, until, owners = held.start[row], _until(t, held)[row], owner[held.job[row]]
-    outside = owners != 0
+    outside, lent_until = owners != 0, _until(t, lent)
     for window in windows:
         mine = np.abs(owners) == window.owner
         late = np.where(owners > 0, (start < window.start_us) | (until > window.end_us), start >= window.end_us)
@@ -313,7 +313,7 @@ def window_violation(t: Tables) -> Violation | None:
             what = "starts" if (start[inside] >= window.start_us).all() else "is given time"
             wrong = np.isin(np.arange(len(held.job)), row[inside])
             return first_of(t, held, wrong, f"{what} on a node kept for others")
-        there = (lent.start < window.end_us) & (_until(t, lent) > window.start_us) & window.nodes[lender]
+        there = (lent.start < window.end_us) & (lent_until > window.start_us) & window.nodes[lender]
         there &= (lent.job >= 0) & (lent.span == 1) & (np.abs(owner[lent.job]) != window.owner)
         if there.any():
             return first_of(t, lent, there, "borrows of a node kept for others")
