@@ -68,9 +68,8 @@ class Site(Usual):
             for i, one in enumerate(self.file.reservations)
             if one.nodes is not None
         }
-        open_at = [one for one in self.file.partitions if one.hours]
-        self.hours = {one.name: number for number, one in enumerate(open_at, len(self.owners) + 1)}
-        self.open_us = {one.name: stretches(one.hours) for one in open_at}
+        self.open_us = {one.name: stretches(one.hours) for one in self.file.partitions if one.hours}
+        self.hours = {name: number for number, name in enumerate(self.open_us, len(self.owners) + 1)}
         # reservation → how many cores it keeps of each of its nodes; none: all
         self.cores_of = {
             one.name: cores_of(one, nodes, f"{where}.reservations.{i}") for i, one in enumerate(self.file.reservations)
@@ -86,7 +85,8 @@ class Site(Usual):
             raise ClusterError(f"{where}.reservations", got, want) from None
         self.by_node = by_node(self.keeps, len(nodes.cores))
         whole = {name: mask for name, mask in self.reserved.items() if not self.cores_of[name]}
-        self.windows = windows_of(self.file, self.owners, whole, self.hours, self.keeps, nodes)
+        hours = {self.hours[name]: times for name, times in self.open_us.items()}
+        self.windows = windows_of(self.file, self.owners, whole, hours, self.keeps, nodes)
         bound = self.file.bound or {}
         self.wheres = tuple(ask.where_of(one) for one in bound.get("where", ()))
         self.counts: tuple[Counts, ...] = tuple(

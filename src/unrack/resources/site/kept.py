@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unrack.kernels.arrays import Bools
-from unrack.resources.checked import NOBODY, stretches
+from unrack.resources.checked import NOBODY
 from unrack.resources.contract import Nodes, Place, Window
 from unrack.resources.site.keys import ReservationFile, SiteFile
 
@@ -104,16 +104,16 @@ def keeps_of(reservations: Sequence[ReservationFile], kept: Kept, installed: Map
 
 
 def windows_of(
-    file: SiteFile, owners: Mapping[str, int], reserved: Mapping[str, Bools], hours: Mapping[str, int],
+    file: SiteFile, owners: Mapping[str, int], reserved: Mapping[str, Bools], hours: Mapping[int, Spans],
     keeps: Sequence[Keep], nodes: Nodes,
 ) -> tuple[Window, ...]:  # fmt: skip
     """When jobs of reservations and of partitions with hours run, and nodes and the places of ``keeps`` are kept.
 
-    ``owners``, ``hours``: the numbers of their windows; ``reserved``: bool[nodes], by reservation.
+    ``owners``: the numbers of their windows; ``reserved``: bool[nodes], by reservation; ``hours``: by number, when.
     """
     nowhere = np.zeros(len(nodes.cores), np.bool_)  # hours keep no nodes from others
     timed = [(abs(owners[one.name]), one.windows_us, reserved.get(one.name, nowhere)) for one in file.reservations]
-    timed += [(hours[one.name], stretches(one.hours), nowhere) for one in file.partitions if one.hours]
+    timed += [(number, times, nowhere) for number, times in hours.items()]
     found = [Window(start, end, number, mask) for number, times, mask in timed for start, end in times]
     for place, keep in enumerate(keeps):
         found += [Window(start, end, NOBODY, nowhere, place, keep.kept) for start, end in keep.spans]
